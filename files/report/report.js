@@ -373,9 +373,140 @@
     })),
   });
 
-  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { curve } }[data.kind] || {};
+  /* A density: the curves of its ramps as shares of the objective, which the sliders move. The rules are those of
+   * plugin_utils/density; a test compares the two. */
+  const CLIP = 0.2, AROUND = [-0.05, 0, 0.05], FIGURES = ["average", "p99"];
+  const mean = (list) => list.reduce((sum, each) => sum + each, 0) / list.length;
+  function rising(values, weights) {
+    const blocks = [];
+    values.forEach((value, index) => {
+      blocks.push([value, weights[index], 1]);
+      while (blocks.length > 1 && blocks[blocks.length - 2][0] > blocks[blocks.length - 1][0]) {
+        const high = blocks.pop(), low = blocks.pop(), weight = low[1] + high[1];
+        blocks.push([(low[0] * low[1] + high[0] * high[1]) / weight, weight, low[2] + high[2]]);
+      }
+    });
+    return blocks.flatMap((block) => Array(block[2]).fill(block[0]));
+  }
+  function fitted(points, clip) {
+    const of = new Map();
+    for (const [size, value] of points) of.set(size, (of.get(size) || []).concat([Math.max(-clip, Math.min(clip, value))]));
+    const sizes = [...of.keys()].sort((a, b) => a - b);
+    return { sizes, fit: rising(sizes.map((size) => mean(of.get(size))), sizes.map((size) => of.get(size).length)) };
+  }
+  function crossing(points, wall) {
+    const { sizes, fit } = fitted(points, CLIP);
+    const at = (limit) => {
+      const place = fit.reduce((last, value, index) => (value <= limit ? index : last), -1);
+      if (place < 0) return Math.log(sizes[0]) - (sizes.length > 1 ? Math.log(sizes[1] / sizes[0]) / 2 : 0);
+      if (place + 1 < sizes.length) return Math.log(sizes[place]) + Math.log(sizes[place + 1] / sizes[place]) * (limit - fit[place]) / (fit[place + 1] - fit[place]);
+      return wall === null ? Math.log(sizes[place]) : Math.log(sizes[place] * wall) / 2;
+    };
+    const over = fit.some((value) => value > 0);
+    return { log: mean(AROUND.map(at)), open: !over && wall === null, below: fit[0] > 0 };
+  }
+  /* The natural logarithms of figure / limit of a point, by criterion. */
+  function excesses(point, aim) {
+    return [0, 1].flatMap((figure) => {
+      if (aim.kind === "absolute") return [Math.log(point.upper[figure] / aim.limits[figure])];
+      if (!point.beside) return [Math.log(point.fleet[figure] / aim.limits[figure] / data.idle[figure])];
+      return [Math.log(point.fleet[figure] / aim.limits[figure] / point.beside[figure]), Math.log(point.beside[figure] / aim.limits[figure] / data.idle[figure])];
+    });
+  }
+  function objective() {
+    const kind = document.getElementById("objective-kind").value;
+    return { kind, limits: FIGURES.map((name) => Math.exp(Number(document.getElementById("limit-" + name).value))) };
+  }
+  function carried(arm, aim) {
+    const found = arm.rounds.filter((ramp) => ramp.points.some((point) => point.clean)).map((ramp) => {
+      const clean = ramp.points.filter((point) => point.clean).map((point) => ({ size: point.size, of: excesses(point, aim) }));
+      const all = clean[0].of.map((nothing, index) => crossing(clean.map((each) => [each.size, each.of[index]]), ramp.wall));
+      return all.reduce((least, each) => (each.log < least.log ? each : least));
+    });
+    if (!found.length) return null;
+    const logs = found.map((each) => each.log).sort((a, b) => a - b), half = Math.floor(logs.length / 2);
+    const middle = logs.length % 2 ? logs[half] : (logs[half - 1] + logs[half]) / 2;
+    return { size: Math.floor(Math.exp(middle) * (1 + 1e-9)), open: found.some((each) => each.open), below: 2 * found.filter((each) => each.below).length >= found.length };
+  }
+  const sizeText = (found) => (found === null ? "unknown" : (found.below ? "fewer than " : found.open ? "at least " : "") + found.size);
+  function said(aim) {
+    const all = data.arms.map((arm) => carried(arm, aim)), first = all[0];
+    document.getElementById("carried").textContent = data.arms.map((arm, index) => arm.name + " " + sizeText(all[index])
+      + (index && all[index] && first && !first.below && !all[index].below ? " (" + (all[index].open ? "at least " : "") + (all[index].size / first.size).toFixed(1) + " ×)" : "")).join(", ");
+    FIGURES.forEach((name, figure) => {
+      const limit = aim.limits[figure];
+      document.getElementById("limit-" + name + "-text").textContent = aim.kind === "absolute" ? number(limit) + " µs" : limit.toFixed(2) + " ×";
+    });
+    return all;
+  }
+  function ramps(colours) {
+    const aim = objective(), all = said(aim), palette = COLOURS[isDark() ? "dark" : "light"];
+    const percent = (value) => (value >= 100 ? number(value) + " ×" : round(100 * value) + " %");
+    const share = (point, figure) => Math.exp(aim.kind === "absolute" ? excesses(point, aim)[figure] : excesses(point, aim)[point.beside ? 2 * figure : figure]);
+    const reference = (point, figure) => (!point.beside ? null
+      : aim.kind === "absolute" ? point.beside[figure] / aim.limits[figure] : Math.exp(excesses(point, aim)[2 * figure + 1]));
+    const every = data.arms.flatMap((arm) => arm.rounds.flatMap((ramp) => ramp.points));
+    const largest = Math.max(...every.map((point) => point.size), ...data.arms.flatMap((arm) => arm.rounds.map((ramp) => ramp.wall || 0)));
+    const sizes = linearTicks(largest, true);
+    const values = every.filter((point) => point.clean).flatMap((point) => [0, 1].flatMap((figure) => [share(point, figure), reference(point, figure)])).filter((value) => value).concat([1]);
+    const ticks = logTicks(values.map((value) => Math.min(value, 8)));
+    const left = narrow() ? 58 : 84, tall = 300, tops = [118, 118 + tall + 68];
+    const series = [];
+    [1, 0].forEach((figure, grid) => data.arms.forEach((arm, index) => {
+      const colour = palette[index % palette.length], at = { xAxisIndex: grid, yAxisIndex: grid };
+      const clean = arm.rounds.flatMap((ramp) => ramp.points.filter((point) => point.clean));
+      const fit = (of) => { const known = clean.filter((point) => of(point)); const f = fitted(known.map((point) => [point.size, Math.log(of(point))]), 3); return f.sizes.map((size, place) => [size, Math.exp(f.fit[place])]); };
+      arm.rounds.forEach((ramp) => {
+        series.push(Object.assign({ name: arm.name, type: "line", color: colour, lineStyle: { width: 1, opacity: 0.35 }, symbolSize: 6,
+          data: ramp.points.map((point) => ({ value: [point.size, share(point, figure)], point, figure, round: ramp.round, symbol: point.clean ? "circle" : "emptyCircle",
+            itemStyle: { opacity: point.clean ? 0.5 : 0.9 } })) }, at));
+        if (ramp.wall !== null) series.push(Object.assign({ name: arm.name, type: "scatter", color: colour, symbolSize: 15, z: 6, data: [{ value: [ramp.wall, 1], end: ramp.end, round: ramp.round,
+          symbol: "path://M2 0L10 8L18 0L20 2L12 10L20 18L18 20L10 12L2 20L0 18L8 10L0 2Z" }] }, at));
+      });
+      series.push(Object.assign({ name: arm.name, type: "line", silent: true, color: colour, symbol: "none", lineStyle: { width: 2.5 }, data: fit((point) => share(point, figure)), z: 4 }, at));
+      series.push(Object.assign({ name: arm.name, type: "line", silent: true, color: colour, symbol: "none", lineStyle: { width: 1.5, type: "dashed" }, data: fit((point) => reference(point, figure)), z: 3 }, at));
+      if (all[index]) series.push(Object.assign({ name: arm.name, type: "scatter", silent: true, color: colour, symbol: "diamond", symbolSize: 12, z: 7, data: [[all[index].size, 1]],
+        label: { show: !grid, position: "top", distance: 6 + 15 * index, color: colours.text, fontWeight: 600, formatter: arm.name + " " + sizeText(all[index]) } }, at));
+    }));
+    const key = (name, type) => ({ name, type: "line", data: [], color: colours.soft, symbol: "none", lineStyle: { width: 2, type } });
+    return Object.assign(base(colours), {
+      title: [["p99 as a share of the objective", tops[0] - 34], ["average as a share of the objective", tops[1] - 34]].map((each) => ({ text: each[0], left: 8, top: each[1],
+        textStyle: { color: colours.soft, fontSize: 12, fontWeight: 400 } })),
+      grid: tops.map((top) => ({ outerBoundsMode: "none", left, right: 28, top, height: tall })),
+      xAxis: [0, 1].map((grid) => ticked(colours, "value", sizes, number, { gridIndex: grid, splitLine: { show: false }, name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 })),
+      yAxis: [0, 1].map((grid) => ticked(colours, "log", ticks, percent, { gridIndex: grid })),
+      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => {
+        const found = hit.data;
+        if (found.end !== undefined) return "<b>" + clean(hit.seriesName) + "</b>, round " + found.round + ": " + hit.value[0] + " do not fit<br>" + clean(found.end);
+        const point = found.point;
+        return "<b>" + clean(hit.seriesName) + "</b>, round " + found.round + ", " + point.size + " hosts<br>" + FIGURES[found.figure] + " " + number(point.upper[found.figure]) + " µs, "
+          + percent(round(Number(share(point, found.figure).toPrecision(3)))) + " of the objective" + (point.beside ? "<br>references " + number(point.beside[found.figure]) + " µs" : "")
+          + (point.page_ins === null ? "" : "<br>" + number(point.page_ins) + " page-ins per second") + (point.clean ? "" : "<br>disturbed: " + clean(point.disturbed));
+      } }),
+      series: series.concat([key("fleet", "solid"), key("references", "dashed")], [0, 1].map((grid) => ({ type: "line", xAxisIndex: grid, yAxisIndex: grid, data: [], silent: true,
+        markLine: limitLines(colours, [[1, "objective"]]),
+        markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: ticks.max }]] } }))),
+      legend: Object.assign(base(colours).legend, { type: "plain", data: data.arms.map((arm) => ({ name: arm.name })).concat([{ name: "fleet" }, { name: "references" }]) }),
+    });
+  }
+
+  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { curve }, ramps: { ramps } }[data.kind] || {};
   for (const chart of data.lines || []) DRAW[chart.name] = lines(chart);
-  if (data.kind === "run") {
+  function setSliders() {
+    const kind = document.getElementById("objective-kind").value, ends = data.sliders[kind];
+    FIGURES.forEach((name, figure) => {
+      const slider = document.getElementById("limit-" + name);
+      slider.min = Math.log(ends[figure][0]);
+      slider.max = Math.log(ends[figure][1]);
+      slider.step = "any";
+      slider.value = Math.log(ends[figure][2]);
+    });
+  }
+  if (data.kind === "ramps") {
+    setSliders();
+    document.getElementById("objective-kind").addEventListener("change", () => { setSliders(); draw(); });
+    for (const name of FIGURES) document.getElementById("limit-" + name).addEventListener("input", () => draw());
+  } else if (data.kind === "run") {
     data.curves = (latency) => data.cells.map((cell) => ({ name: cell.title, points: cell.curves[latency] }));
   } else {
     data.curves = () => {

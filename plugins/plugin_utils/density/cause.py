@@ -17,6 +17,8 @@ DOES_NOT_FIT = ("killed", "does_not_fit")
 # Of the page-ins near the crossing, the share from which on they come from a drive; of the CPU time that is used
 # there, the share from which on the tier's own work fills the CPUs.
 _MOST, _TIER_SHARE = 0.5, 0.25
+# A fleet that is less than this many times as slow as its references next to it is not slow because of memory.
+_MEMORY_FACTOR = 1.15
 
 
 def wall(ramp: t.Mapping[str, t.Any]) -> float:
@@ -45,11 +47,19 @@ def cause(found: Curve, looked: t.Sequence[Window]) -> str:
     if found.decided_by == CAPACITY:
         return CAPACITY
     near = min(looked, key=lambda each: abs(math.log(each.size / found.crossing.high)))
-    if found.decided_by[0] == FLEET:
+    whose, figure = found.decided_by
+    if whose == FLEET and not _is_as_fast_as_references(near, figure):
         reads, page_ins = near.sum("drive_reads"), near.sum("page_ins")
         return DRIVE if reads and page_ins and reads >= _MOST * page_ins else MEMORY
     tier, busy = near.sum("tier_cpu_seconds"), _busy_seconds(near)
     return TIER_CPU if tier and busy and tier >= _TIER_SHARE * busy else CPUS
+
+
+def _is_as_fast_as_references(window: Window, figure: str) -> bool:
+    """Decide whether a fleet misses an absolute limit although memory hardly makes it slower."""
+    if not window.references:
+        return False
+    return getattr(window.fleet["upper"], figure) < _MEMORY_FACTOR * getattr(window.references["upper"], figure)
 
 
 def _busy_seconds(window: Window) -> float:

@@ -40,14 +40,14 @@ def sentence(answer: _Document) -> str:
 
 def of_arm(answer: _Document, arm: _Document, base: _Document | None = None) -> str:
     """Return the sentence of an arm, compared with the first one if that is given."""
-    carries = f"{_where(answer)}, {name(arm)} {_carries(arm)} {_number(arm)} {_machines(answer, arm, base)}"
+    carries = f"{_where(answer)}, {name(arm)} carries {_number(arm)} {_machines(answer, arm)}"
     if base:
         carries += f", {name(base)} {_number(base)}"
-        times = ratio(arm)
+        times = "" if base["at_most"] or arm["at_most"] else ratio(arm)
         carries += f": {times}" if times else ""
     elif sure(arm):
         carries += f" ({sure(arm)})"
-    return f"{carries}, each {_objective(answer)}{_price(answer, arm)}; {_ending(answer, arm)}."
+    return f"{carries}, each {_objective(answer)}{_price(answer, arm)}; {_ending(arm)}."
 
 
 def name(arm: _Document) -> str:
@@ -123,19 +123,16 @@ def _where(answer: _Document) -> str:
     return f"In {size_text(budget)} of DRAM" if budget else "On this machine"
 
 
-def _carries(arm: _Document) -> str:
-    return "carries" if not arm["at_most"] else "does not even carry"
-
-
 def _number(arm: _Document) -> str:
+    if arm["at_most"]:
+        return f"fewer than {arm['density']}"
     return f"at least {arm['density']}" if arm["at_least"] else f"{arm['density']}"
 
 
-def _machines(answer: _Document, arm: _Document, base: _Document | None) -> str:
+def _machines(answer: _Document, arm: _Document) -> str:
     noun = answer["definition"].get("machine", "Redis server")
     those = "this" if arm["density"] == 1 else "of these"
-    plural = noun if arm["density"] == 1 else f"{noun}s"
-    return f"{those} {plural}"
+    return f"{those} {noun if arm['density'] == 1 else f'{noun}s'}"
 
 
 def _objective(answer: _Document) -> str:
@@ -162,8 +159,8 @@ def _price(answer: _Document, arm: _Document) -> str:
     return f" ({text})"
 
 
-def _ending(answer: _Document, arm: _Document) -> str:
-    """Return what ends the ramp. Of a flat curve it says what the profile costs, since its limit decides."""
+def _ending(arm: _Document) -> str:
+    """Return what ends the ramps."""
     if arm["at_least"] and arm["cause"] != cause.NO_HOSTS:
         return "not every ramp found its end"
     return _CAUSES[arm["cause"]]
@@ -182,13 +179,13 @@ def table(answer: _Document) -> list[dict[str, str]]:
     rows = []
     for arm in answer["arms"]:
         if arm["density"] is None:
-            rows.append({"name": arm["name"], "density": "-", "sure": "", "ratio": "", "latency": "", "cause": ""})
+            rows.append(dict.fromkeys(("density", "sure", "ratio", "latency", "cause"), "") | {"name": arm["name"]})
             continue
         found = arm["latency"]
         rows.append(
             {
                 "name": arm["name"],
-                "density": f"fewer than {arm['density']}" if arm["at_most"] else _number(arm),
+                "density": _number(arm),
                 "sure": sure(arm),
                 "ratio": ratio(arm),
                 "latency": f"{found['avg_us']:,.0f} / {found['p99_us']:,.0f} us, "
