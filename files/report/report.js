@@ -405,6 +405,10 @@
     const over = fit.some((value) => value > 0);
     return { log: mean(AROUND.map(at)), open: !over && wall === null, below: fit[0] > 0 };
   }
+  function median(values) {
+    const sorted = [...values].sort((a, b) => a - b), half = Math.floor(sorted.length / 2);
+    return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
   /* The natural logarithms of figure / limit of a point, by criterion. */
   function excesses(point, aim) {
     return [0, 1].flatMap((figure) => {
@@ -421,18 +425,22 @@
     const found = arm.rounds.filter((ramp) => ramp.points.some((point) => point.clean)).map((ramp) => {
       const clean = ramp.points.filter((point) => point.clean).map((point) => ({ size: point.size, of: excesses(point, aim) }));
       const all = clean[0].of.map((nothing, index) => crossing(clean.map((each) => [each.size, each.of[index]]), ramp.wall));
-      return all.reduce((least, each) => (each.log < least.log ? each : least));
+      return Object.assign({ round: ramp.round }, all.reduce((least, each) => (each.log < least.log ? each : least)));
     });
     if (!found.length) return null;
-    const logs = found.map((each) => each.log).sort((a, b) => a - b), half = Math.floor(logs.length / 2);
-    const middle = logs.length % 2 ? logs[half] : (logs[half - 1] + logs[half]) / 2;
-    return { size: Math.floor(Math.exp(middle) * (1 + 1e-9)), open: found.some((each) => each.open), below: 2 * found.filter((each) => each.below).length >= found.length };
+    return { found, size: Math.floor(Math.exp(median(found.map((each) => each.log))) * (1 + 1e-9)), open: found.some((each) => each.open), below: 2 * found.filter((each) => each.below).length >= found.length };
+  }
+  /* How many times as many hosts an arm carries, over the rounds that both have; empty if that is unknown. */
+  function timesText(arm, first) {
+    if (!arm || !first || arm.below || first.below) return "";
+    const pairs = arm.found.flatMap((each) => first.found.filter((other) => other.round === each.round).map((other) => each.log - other.log));
+    return pairs.length ? " (" + (arm.open ? "at least " : "") + Math.exp(median(pairs)).toFixed(1) + " ×)" : "";
   }
   const sizeText = (found) => (found === null ? "unknown" : (found.below ? "fewer than " : found.open ? "at least " : "") + found.size);
   function said(aim) {
     const all = data.arms.map((arm) => carried(arm, aim)), first = all[0];
     document.getElementById("carried").textContent = data.arms.map((arm, index) => arm.name + " " + sizeText(all[index])
-      + (index && all[index] && first && !first.below && !all[index].below ? " (" + (all[index].open ? "at least " : "") + (all[index].size / first.size).toFixed(1) + " ×)" : "")).join(", ");
+      + (index ? timesText(all[index], first) : "")).join(", ");
     FIGURES.forEach((name, figure) => {
       const limit = aim.limits[figure];
       document.getElementById("limit-" + name + "-text").textContent = aim.kind === "absolute" ? number(limit) + " µs" : limit.toFixed(2) + " ×";

@@ -14,7 +14,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts i
 
 _SECTIONS = (("curve", "Curve"), ("densities", "Densities"), ("windows", "Windows"))
 _KINDS = {
-    RELATIVE: "times as slow as the references, and these as idle DRAM",
+    RELATIVE: "times as slow as in DRAM",
     ABSOLUTE: "microseconds",
 }
 _FIGURES = ("avg_us", "p99_us")

@@ -80,42 +80,45 @@ def ratio(arm: _Document) -> str:
 
 def notes(answer: _Document) -> list[str]:
     """Return the sentences that the densities must not be read without."""
-    return [text for arm in answer["arms"] for text in _notes(answer, arm)]
+    whose: dict[str, list[str]] = {}
+    for arm in answer["arms"]:
+        for text in _notes(answer, arm):
+            whose.setdefault(text, []).append(name(arm))
+    return [f"{listed(names)}: {text}" for text, names in whose.items()]
 
 
 def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
-    who = name(arm)
     if not arm["quiet"]:
-        yield f"{who}: the machine was not quiet; more than a third of the windows of a ramp were disturbed"
+        yield "the machine was not quiet; more than a third of the windows of a ramp were disturbed"
     if arm["density"] is None:
-        yield f"{who}: no ramp has a clean window"
+        yield "no ramp has a clean window"
         return
     if arm["flat"]:
         low, high = (each["density"] for each in arm["sensitivity"])
         yield (
-            f"{who}: the curve is flat near the limit, so the limit decides and not the profile: with limits 10 % "
+            "the curve is flat near the limit, so the limit decides and not the profile: with limits 10 % "
             f"tighter it carries {low}, with limits 10 % wider {high}"
         )
     if arm["cause"] in (cause.CPUS, cause.TIER_CPU) and arm["memory_alone"] and arm["memory_alone"] > arm["density"]:
-        yield f"{who}: as far as memory alone decides, it would carry {arm['memory_alone']}"
+        yield f"as far as memory alone decides, it would carry {arm['memory_alone']}"
     of_hosts = arm["hosts"]
     if of_hosts["sick"]:
         without = of_hosts["density_without_sick"]
         yield (
-            f"{who}: {listed(of_hosts['sick'], 3)} missed the objective in most windows while the others met it, so "
+            f"{listed(of_hosts['sick'], 3)} missed the objective in most windows while the others met it, so "
             f"something is wrong with {'it' if len(of_hosts['sick']) == 1 else 'them'}; without, the density is {without}"
         )
     if answer["definition"].get("scope", "every") == "every":
         if not of_hosts["judged"]:
-            yield f"{who}: fleet only; the servers have too few requests each to be judged alone"
+            yield "fleet only; the servers have too few requests each to be judged alone"
         elif of_hosts["every"] < arm["fleet_density"]:
             yield (
-                f"{who}: the fleet as a whole meets the objective up to {arm['fleet_density']}, but "
+                f"the fleet as a whole meets the objective up to {arm['fleet_density']}, but "
                 f"{listed(of_hosts['missed'], 3)} did not"
             )
     for hold in arm["hold"]:
         state = {"held": "held", "missed": "missed the objective", "died": "died", "undecided": "was not decided"}
-        yield f"{who}: a fleet of {hold['size']} that was held {state[hold['state']]}"
+        yield f"a fleet of {hold['size']} that was held {state[hold['state']]}"
 
 
 def _where(answer: _Document) -> str:
