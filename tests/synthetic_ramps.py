@@ -91,9 +91,7 @@ def ramp(
                 "hosts": {
                     name: load(chance, fleet(size), changes.get("sick", {}).get(name, 0.0)) for name in hosts[:size]
                 },
-                "references": {
-                    f"reference{place}": load(chance, references(size)) for place in range(1, count + 1)
-                },
+                "references": {f"reference{place}": load(chance, references(size)) for place in range(1, count + 1)},
                 "machines": {
                     "this_machine": {
                         "cpus": 2,

@@ -60,13 +60,15 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
         no_plateau = str(error)
     can_judge = idle is not None or aim.kind == objective.ABSOLUTE
     judged = {
-        name: [_judged(ramp, aim, idle) for ramp in sorted(ramps, key=lambda each: each["round"]) if ramp["arm"] == name]
+        name: [
+            _judged(ramp, aim, idle) for ramp in sorted(ramps, key=lambda each: each["round"]) if ramp["arm"] == name
+        ]
         for name in definition["arms"]
     }
     arms = [_arm(name, each, definition, aim, idle) for name, each in judged.items()] if can_judge else []
     base = judged[definition["arms"][0]]
     for arm in arms[1:]:
-        arm["ratio"] = _ratio(judged[arm["name"]], base)
+        arm["ratio"] = _ratio(judged[arm["name"]], base, aim)
     return {
         "schema": SCHEMA,
         "definition": dict(definition),
@@ -101,7 +103,8 @@ def _arm(
     if not usable:
         return {**common, "density": None}
     passes, not_fails = (
-        rounds.together([getattr(ramp, which).crossing for ramp in usable]) for which in ("passes", "not_fails")
+        rounds.together([getattr(ramp, which).crossing for ramp in usable], aim.kind == objective.RELATIVE)
+        for which in ("passes", "not_fails")
     )
     density = passes.density
     judged = _hosts(usable, density, aim, idle)
@@ -166,9 +169,7 @@ def _point(window: Window, aim: Objective, idle: Figures | None) -> dict[str, t.
         "references": {bound: each._asdict() for bound, each in window.references.items()},
         "page_ins_per_second": _rate(window, "page_ins"),
         "charged_bytes": window.sum("charged_bytes"),
-        "excess": {
-            " ".join(name): round(value, 4) for name, value in excess(window, aim, idle, "upper").of.items()
-        }
+        "excess": {" ".join(name): round(value, 4) for name, value in excess(window, aim, idle, "upper").of.items()}
         if idle is not None or aim.kind == objective.ABSOLUTE
         else {},
     }
@@ -187,7 +188,7 @@ def _listed(found: rounds.Rounds) -> dict[str, t.Any]:
     }
 
 
-def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp]) -> dict[str, t.Any] | None:
+def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) -> dict[str, t.Any] | None:
     """Return the ratio to the first arm over the rounds that both have."""
     of_base = {ramp.document["round"]: ramp for ramp in base}
     pairs = [
@@ -200,6 +201,7 @@ def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp]) -> dict[str, t.Any
     found = rounds.ratio(
         [ours.passes.crossing for ours, _theirs in pairs if ours.passes],
         [theirs.passes.crossing for _ours, theirs in pairs if theirs.passes],
+        aim.kind == objective.RELATIVE,
     )
     return {
         "ratio": round(found.ratio, 3),
@@ -232,9 +234,7 @@ def _near(ramps: t.Sequence[_Ramp], size: int, share: float) -> list[Window]:
     return found or [each for each in clean if each.size == min(window.size for window in clean)]
 
 
-def _latency(
-    ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures | None
-) -> dict[str, t.Any]:
+def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
     """Return what the hosts of a fleet of the density wait, medians over the windows there."""
     near = _near(ramps, size, NEAR)
     met = [max(excess(each, aim, idle, "upper").of.values()) <= 0 for each in near]
@@ -308,9 +308,7 @@ def _sick(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures 
         slow = [
             name
             for name, load in window.document["hosts"].items()
-            if hosts.binomial_tail(
-                hosts.slow_requests(load["lower"], limit), load["upper"]["count"], hosts.ALLOWED
-            )
+            if hosts.binomial_tail(hosts.slow_requests(load["lower"], limit), load["upper"]["count"], hosts.ALLOWED)
             <= _SICK_LEVEL
         ]
         if len(slow) > max(1, _FEW_OTHERS * len(window.document["hosts"])):

@@ -28,9 +28,7 @@ def wall(ramp: t.Mapping[str, t.Any]) -> float:
     """
     end = ramp.get("end") or {}
     over = (
-        each["n"]
-        for each in ramp["windows"]
-        if not each["settled"] and over_budget(each, ramp.get("budget_bytes"))
+        each["n"] for each in ramp["windows"] if not each["settled"] and over_budget(each, ramp.get("budget_bytes"))
     )
     return min([*over, *([end["n"]] if end.get("kind") in DOES_NOT_FIT else [])], default=math.inf)
 

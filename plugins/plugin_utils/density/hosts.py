@@ -93,9 +93,7 @@ def binomial_tail(successes: int, trials: int, share: float) -> float:
 
 def smallest_miss(requests: int, level: float) -> float:
     """Return the smallest share of slow requests that a test at a level finds in four of five cases."""
-    critical = next(
-        number for number in range(requests + 2) if binomial_tail(number, requests, ALLOWED) <= level
-    )
+    critical = next(number for number in range(requests + 2) if binomial_tail(number, requests, ALLOWED) <= level)
     low, high = ALLOWED, 1.0
     while high - low > 1e-4:
         middle = (low + high) / 2
@@ -107,9 +105,7 @@ def slow_requests(figures: t.Mapping[str, t.Any], limit_us: float) -> int:
     """Return how many requests of a histogram took longer than a limit for certain."""
     if not figures["count"]:
         return 0
-    return sum(
-        count for slot, count in decode(figures["histogram"]).items() if lowest_of(slot) > 1000 * limit_us
-    )
+    return sum(count for slot, count in decode(figures["histogram"]).items() if lowest_of(slot) > 1000 * limit_us)
 
 
 def _slow(window: HostWindow) -> tuple[int, int]:
@@ -119,13 +115,17 @@ def _slow(window: HostWindow) -> tuple[int, int]:
 
 
 def _binomial(number: int, trials: int, share: float) -> float:
-    return math.exp(
-        math.lgamma(trials + 1)
-        - math.lgamma(number + 1)
-        - math.lgamma(trials - number + 1)
-        + number * math.log(share)
-        + (trials - number) * math.log1p(-share)
-    ) if 0 <= number <= trials and 0 < share < 1 else float(share >= 1 and number == trials)
+    return (
+        math.exp(
+            math.lgamma(trials + 1)
+            - math.lgamma(number + 1)
+            - math.lgamma(trials - number + 1)
+            + number * math.log(share)
+            + (trials - number) * math.log1p(-share)
+        )
+        if 0 <= number <= trials and 0 < share < 1
+        else float(share >= 1 and number == trials)
+    )
 
 
 def _clustering(counts: t.Sequence[t.Sequence[tuple[int, int]]]) -> float:
@@ -139,7 +139,9 @@ def _clustering(counts: t.Sequence[t.Sequence[tuple[int, int]]]) -> float:
         share = slow / requests if requests else 0.0
         if not 0 < share < 1 or len(of_host) < 2:
             continue
-        squares += sum((found - total * share) ** 2 / (total * share * (1 - share)) for found, total in of_host if total)
+        squares += sum(
+            (found - total * share) ** 2 / (total * share * (1 - share)) for found, total in of_host if total
+        )
         freedom += len(of_host) - 1
     return max(1.0, squares / freedom) if freedom else 1.0
 

@@ -81,7 +81,8 @@ def crossing(points: t.Iterable[Point], wall: float = math.inf) -> Crossing | No
     logs = [_mean_crossing(sizes, fit, wall)]
     chance = random.Random(0)
     for _draw in range(_DRAWS):
-        again = [_clipped(value + chance.gauss(0, noise)) for value in fit]
+        # What is too far from the limit to matter stays there.
+        again = [_clipped(value + chance.gauss(0, noise)) if abs(value) < 0.999 * CLIP else value for value in fit]
         logs.append(_mean_crossing(sizes, fitted(again, weights), wall))
     return Crossing(
         size=math.exp(logs[0]),

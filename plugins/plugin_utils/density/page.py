@@ -30,9 +30,7 @@ def page(answer: _Document) -> str:
         "kind": "ramps",
         "idle": answer["plateau"] and [answer["plateau"][name] for name in _FIGURES],
         "sliders": {kind: _sliders(answer, kind) for kind in kinds},
-        "arms": [
-            {"name": arm["name"], "rounds": [_ramp(ramp) for ramp in arm["rounds"]]} for arm in answer["arms"]
-        ],
+        "arms": [{"name": arm["name"], "rounds": [_ramp(ramp) for ramp in arm["rounds"]]} for arm in answer["arms"]],
     }
     return html.render(
         "ramps.html.j2",

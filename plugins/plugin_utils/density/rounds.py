@@ -58,13 +58,19 @@ class Ratio(t.NamedTuple):
     span: tuple[float | None, float | None]
 
 
-def together(ramps: t.Sequence[Crossing]) -> Rounds:
-    """Return what the ramps of an arm say together; at least one."""
+def together(ramps: t.Sequence[Crossing], is_relative: bool = True) -> Rounds:
+    """Return what the ramps of an arm say together.
+
+    Args:
+        ramps: at least one.
+        is_relative: whether the references cancel the moods of the machine. An absolute limit feels them, and they last
+            longer than a ramp, so there the noise of windows says little about how rounds differ.
+    """
     at_least = any(each.is_open for each in ramps)
     logs = [math.log(each.size) for each in ramps]
     interval: tuple[int, int | None] | None = None
     if len(ramps) >= ENOUGH_ROUNDS:
-        half = _half_width(logs, [each.scatter for each in ramps], [_half_step(each) for each in ramps])
+        half = _half_width(logs, [each.scatter for each in ramps], [_half_step(each) for each in ramps], is_relative)
         middle = statistics.fmean(logs)
         lowest = _whole(middle - half) if all(each.low for each in ramps) else 0
         interval = (lowest, None if at_least else _below(middle + half))
@@ -81,12 +87,13 @@ def together(ramps: t.Sequence[Crossing]) -> Rounds:
     )
 
 
-def ratio(ramps: t.Sequence[Crossing], base: t.Sequence[Crossing]) -> Ratio:
+def ratio(ramps: t.Sequence[Crossing], base: t.Sequence[Crossing], is_relative: bool = True) -> Ratio:
     """Return how many times as many hosts an arm carries as the first one.
 
     Args:
         ramps: of the arm, one a round.
         base: of the first arm, in the same rounds.
+        is_relative: as in together().
     """
     logs = [math.log(ours.size / theirs.size) for ours, theirs in zip(ramps, base)]
     open_above, open_below = any(each.is_open for each in ramps), any(each.is_open for each in base)
@@ -96,6 +103,7 @@ def ratio(ramps: t.Sequence[Crossing], base: t.Sequence[Crossing]) -> Ratio:
             logs,
             [math.hypot(ours.scatter, theirs.scatter) for ours, theirs in zip(ramps, base)],
             [_half_step(ours) + _half_step(theirs) for ours, theirs in zip(ramps, base)],
+            is_relative,
         )
         middle = statistics.fmean(logs)
         ends = math.exp(middle - half), math.exp(middle + half)
@@ -113,17 +121,17 @@ def ratio(ramps: t.Sequence[Crossing], base: t.Sequence[Crossing]) -> Ratio:
     )
 
 
-def _half_width(logs: t.Sequence[float], scatters: t.Sequence[float], half_steps: t.Sequence[float]) -> float:
+def _half_width(
+    logs: t.Sequence[float], scatters: t.Sequence[float], half_steps: t.Sequence[float], is_relative: bool
+) -> float:
     """Return half the width of the 95 % interval of a mean of logarithms."""
     rounds = len(logs)
     between, within = statistics.variance(logs), statistics.fmean(each * each for each in scatters)
     freedom = rounds - 1
-    if between <= _EXPLAINED * within:
+    if is_relative and between <= _EXPLAINED * within:
         between = (freedom * between + _KNOWN_FREEDOM * within) / (freedom + _KNOWN_FREEDOM)
         freedom += _KNOWN_FREEDOM
-    return math.hypot(
-        student.quantile(_SHARE, freedom) * math.sqrt(between / rounds), statistics.fmean(half_steps)
-    )
+    return math.hypot(student.quantile(_SHARE, freedom) * math.sqrt(between / rounds), statistics.fmean(half_steps))
 
 
 def _half_step(ramp: Crossing) -> float:

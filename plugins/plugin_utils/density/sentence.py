@@ -93,6 +93,11 @@ def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
     if arm["density"] is None:
         yield "no ramp has a clean window"
         return
+    if answer["definition"]["objective"]["kind"] != RELATIVE and arm["interval"]:
+        yield (
+            "the interval says how the rounds differed; at another hour the whole machine may be faster or slower, "
+            "which moves a density by limits in microseconds and hardly one by references"
+        )
     if arm["flat"]:
         low, high = (each["density"] for each in arm["sensitivity"])
         yield (

@@ -95,7 +95,7 @@ def test_a_flat_curve_near_the_limit_is_said_to_be_flat():
 
 
 def test_stolen_windows_weigh_nothing_and_too_many_are_said():
-    stolen = {size: 0.05 for size in range(18, 40, 2)}
+    stolen = dict.fromkeys(range(18, 40, 2), 0.05)
     ramps = tier("zram", ROUNDS, 28.5, stolen=stolen)
     found = judged([*dram(ROUNDS), *ramps])
     points = [point for each in found["arms"][1]["rounds"] for point in each["points"]]
@@ -126,7 +126,10 @@ def test_without_a_plateau_a_relative_objective_says_why():
 
 
 def test_dram_ramps_that_disagree_are_refused():
-    moods = [ramp("dram", number, range(5, 11), lambda size, n=number: n * n, lambda size, n=number: n * n, wall=11) for number in ROUNDS]
+    moods = [
+        ramp("dram", number, range(5, 11), lambda size, n=number: n * n, lambda size, n=number: n * n, wall=11)
+        for number in ROUNDS
+    ]
     assert "disagree" in judged(moods, ("dram",))["no_plateau"]
 
 

@@ -21,7 +21,8 @@ def fleet(hosts: int, windows: int, slow: dict[int, float] | None = None, seed: 
     limit = IDLE_US * (0.6 + 0.4 * 4.605)
     return {
         f"vm{number}": [
-            HostWindow(load(chance, slow=(slow or {}).get(number, 0.0)), 10 * IDLE_US, limit) for _each in range(windows)
+            HostWindow(load(chance, slow=(slow or {}).get(number, 0.0)), 10 * IDLE_US, limit)
+            for _each in range(windows)
         ]
         for number in range(hosts)
     }
