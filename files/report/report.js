@@ -458,7 +458,7 @@
     const sizes = linearTicks(largest, true);
     const values = every.filter((point) => point.clean).flatMap((point) => [0, 1].flatMap((figure) => [share(point, figure), reference(point, figure)])).filter((value) => value).concat([1]);
     const ticks = logTicks(values.map((value) => Math.min(value, 8)));
-    const left = narrow() ? 58 : 84, tall = 300, tops = [118, 118 + tall + 68];
+    const left = narrow() ? 58 : 84, tall = 290, tops = [118, 118 + tall + 96];
     const series = [];
     [1, 0].forEach((figure, grid) => data.arms.forEach((arm, index) => {
       const colour = palette[index % palette.length], at = { xAxisIndex: grid, yAxisIndex: grid };
@@ -481,7 +481,7 @@
       title: [["p99 as a share of the objective", tops[0] - 34], ["average as a share of the objective", tops[1] - 34]].map((each) => ({ text: each[0], left: 8, top: each[1],
         textStyle: { color: colours.soft, fontSize: 12, fontWeight: 400 } })),
       grid: tops.map((top) => ({ outerBoundsMode: "none", left, right: 28, top, height: tall })),
-      xAxis: [0, 1].map((grid) => ticked(colours, "value", sizes, number, { gridIndex: grid, splitLine: { show: false }, name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 })),
+      xAxis: [0, 1].map((grid) => ticked(colours, "value", sizes, number, { gridIndex: grid, splitLine: { show: false }, name: "hosts in the fleet", nameLocation: "middle", nameGap: 28 })),
       yAxis: [0, 1].map((grid) => ticked(colours, "log", ticks, percent, { gridIndex: grid })),
       tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => {
         const found = hit.data;

@@ -3,8 +3,8 @@
 
     python tests/bench/density.py [--studies N]
 
-Each study has rounds of two arms, DRAM (which ends by capacity) and a tier, in a world that disturbs them. The code that
-judges them is that of the collection; only the figures of the windows are drawn.
+Each study has rounds of two arms, DRAM (which ends by capacity) and a tier, in a world that disturbs them. The code
+that judges them is that of the collection; only the figures of the windows are drawn.
 """
 
 from __future__ import annotations
@@ -259,6 +259,7 @@ def study(world: World, number: int) -> Outcome:
 _COLUMNS = (
     "world",
     "studies",
+    "density held, all",
     "said to be flat",
     "density held",
     "too high",
@@ -282,6 +283,7 @@ def row(world: World, found: t.Sequence[Outcome]) -> str:
     cells = (
         world.name + (f" ({world.excluded})" if world.excluded else ""),
         str(len(found)),
+        share(each.holds for each in found),
         share(each.flat for each in found),
         share(each.holds for each in sure),
         share(each.too_high for each in sure),

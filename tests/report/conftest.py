@@ -10,8 +10,11 @@ import random
 import pytest
 from synthetic_densities import empty, entry
 from synthetic_fleets import fleet_run
+from synthetic_ramps import definition, dram, tier
 from synthetic_throughput import study
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import answer as density_answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import page as density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
@@ -99,12 +102,27 @@ def density(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def pages(fleet, comparison, density, throughput):
+def ramps(tmp_path_factory):
+    """The page of a density from ramps of three profiles, and its answer: the drive's ramps run out of hosts."""
+    records = [
+        *dram((1, 2, 3)),
+        *tier("zram", (1, 2, 3), 28.5, page_ins=4000, stolen={26: 0.05}),
+        *tier("swap", (1, 2, 3), 40, fleet=lambda size: 1.3 + size / 100, page_ins=9000, drive_reads=9000),
+    ]
+    answer = density_answer.answer(definition(["dram", "zram", "swap"]), records)
+    page = tmp_path_factory.mktemp("ramps") / "density.html"
+    page.write_text(density_page.page(json.loads(json.dumps(answer))), encoding="utf-8")
+    return page, answer
+
+
+@pytest.fixture(scope="session")
+def pages(fleet, comparison, density, throughput, ramps):
     """A page of each kind, by the kind."""
     return {
         "run": fleet / "report.html",
         "index": fleet.parent / "index.html",
         "comparison": comparison,
         "density": density / "density.html",
+        "ramps": ramps[0],
         "experiments": throughput,
     }

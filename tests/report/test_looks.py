@@ -7,11 +7,12 @@ import re
 
 import pytest
 
-KINDS = ["run", "comparison", "density", "experiments", "index"]
+KINDS = ["run", "comparison", "density", "ramps", "experiments", "index"]
 CHARTS = {
     "run": ["percentiles", "hosts", "heat", "time"],
     "comparison": ["ratios", "percentiles"],
     "density": ["curve"],
+    "ramps": ["ramps"],
     "experiments": ["throughput_benchmark-curve"],
     "index": [],
 }

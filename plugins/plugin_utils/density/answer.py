@@ -25,7 +25,7 @@ EVERY, FLEET_ONLY = "every", "fleet"
 # The limits for which an answer is given next to the objective, and how far the two densities may lie apart before the
 # curve counts as flat there.
 SENSITIVITY = (0.9, 1.1)
-FLAT = 1.2
+FLAT = 1.3
 # Hosts are judged, and the latency is described, over windows from this share of a size up to the size.
 NEAR_FOR_HOSTS, NEAR = 2 / 3, 0.9
 # A host is sick if it misses the limit of the p99 in most of at least this many windows, while few others do.

@@ -42,7 +42,7 @@ def cause(found: Curve, looked: t.Sequence[Window]) -> str:
     """
     if found.decided_by is None:
         return NO_HOSTS
-    if found.decided_by == CAPACITY:
+    if isinstance(found.decided_by, str):
         return CAPACITY
     near = min(looked, key=lambda each: abs(math.log(each.size / found.crossing.high)))
     whose, figure = found.decided_by

@@ -71,7 +71,7 @@ def plateau(dram: t.Iterable[t.Sequence[Window]]) -> Figures:
             f"the ramps in DRAM have {len(found)} clean windows between half and all of the hosts that fit; "
             f"{_ENOUGH} are needed to say how fast idle DRAM is"
         )
-    medians = []
+    medians: dict[str, float] = {}
     for figure in FIGURES:
         values = sorted(getattr(each, figure) for each in found)
         low, _median, high = statistics.quantiles(values, n=4)
@@ -80,8 +80,8 @@ def plateau(dram: t.Iterable[t.Sequence[Window]]) -> Figures:
                 f"the ramps in DRAM disagree: half of their windows have a {figure[:-3]} outside of {low:,.0f} to "
                 f"{high:,.0f} us. The machine is not quiet enough to say how fast idle DRAM is"
             )
-        medians.append(statistics.median(values))
-    return Figures(*medians, requests=sum(each.requests for each in found))
+        medians[figure] = statistics.median(values)
+    return Figures(medians["avg_us"], medians["p99_us"], sum(each.requests for each in found))
 
 
 def excess(window: Window, objective: Objective, idle: Figures | None, bound: str) -> Excess:

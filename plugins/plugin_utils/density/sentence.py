@@ -52,7 +52,7 @@ def of_arm(answer: _Document, arm: _Document, base: _Document | None = None) -> 
 
 def name(arm: _Document) -> str:
     """Return an arm as a sentence names it."""
-    return PROFILES.get(arm["name"], arm["name"])
+    return PROFILES.get(arm["name"], str(arm["name"]))
 
 
 def sure(arm: _Document) -> str:
@@ -72,7 +72,8 @@ def ratio(arm: _Document) -> str:
     least = "at least " if arm["at_least"] else ""
     text = f"{least}{found['ratio']:.1f} times"
     if found["interval"]:
-        return f"{text} ({_span(*found['interval'], '{:.1f}')})"
+        low, high = found["interval"]
+        return f"{text} ({_span(low, high, '{:.1f}')})"
     if len(found["values"]) == 1:
         return f"{text} (one ramp each)"
     return f"{text} ({listed([f'{each:.2f}' for each in found['values']])} in {len(found['values'])} rounds)"
@@ -111,7 +112,8 @@ def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
         without = of_hosts["density_without_sick"]
         yield (
             f"{listed(of_hosts['sick'], 3)} missed the objective in most windows while the others met it, so "
-            f"something is wrong with {'it' if len(of_hosts['sick']) == 1 else 'them'}; without, the density is {without}"
+            f"something is wrong with {'it' if len(of_hosts['sick']) == 1 else 'them'}; without, the density is "
+            f"{without}"
         )
     if answer["definition"].get("scope", "every") == "every":
         if not of_hosts["judged"]:

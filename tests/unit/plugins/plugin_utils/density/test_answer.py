@@ -3,30 +3,12 @@
 
 from __future__ import annotations
 
-import json
-import pathlib
-
 import jsonschema
-import pytest
-from synthetic_ramps import definition, dram, ramp, rising, tier
+from synthetic_ramps import dram, ramp, rising, tier
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density import exports, sentence
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.page import page
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
 
-ROUNDS = (1, 2, 3)
-SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs" / "schemas" / "density.json").read_text("utf-8"))
-
-
-def judged(ramps, arms=("dram", "zram"), **changes):
-    found = answer(definition(arms, **changes), ramps)
-    jsonschema.validate(json.loads(json.dumps(found)), SCHEMA)
-    return found
-
-
-@pytest.fixture(scope="module")
-def decided():
-    return judged([*dram(ROUNDS), *tier("zram", ROUNDS, 28.5, page_ins=4000)])
+from .judging import ROUNDS, SCHEMA, judged
 
 
 def test_records_are_as_the_schema_says():
@@ -39,26 +21,6 @@ def test_a_planted_density_is_found_with_its_ratio_and_cause(decided):
     assert zram["interval"][0] <= 28 <= zram["interval"][1] and 26 <= zram["density"] <= 31
     assert zram["ratio"]["interval"][0] <= 2.8 <= zram["ratio"]["interval"][1]
     assert (zram["cause"], zram["flat"], zram["hosts"]["sick"]) == ("memory", False, [])
-
-
-def test_the_sentence_says_it_in_one_breath(decided):
-    text = sentence.sentence(decided)
-    assert text.startswith(f"In 256 MiB of DRAM, zram carries {decided['arms'][1]['density']} of these Redis servers")
-    assert "DRAM alone 10: 2." in text and "at most twice as slow as one in DRAM" in text
-    assert text.endswith("the page-ins end it.") and "idle DRAM" in text
-
-
-def test_exports_name_the_interval_and_the_time(decided):
-    text = exports.open_metrics(decided, 1000.5)
-    assert 'memstretch_density{profile="dram"} 10 1000.500' in text and text.endswith("# EOF\n")
-    assert 'memstretch_density_bound{profile="dram",bound="low"} 10 1000.500' in text
-    lines = exports.windows_csv(decided).splitlines()
-    assert len(lines) == 1 + sum(len(each["points"]) for arm in decided["arms"] for each in arm["rounds"])
-
-
-def test_the_page_has_the_sentence_first(decided):
-    text = page(json.loads(json.dumps(decided)))
-    assert f"<h1>{sentence.sentence(decided)}</h1>" in text
 
 
 def test_slow_references_say_the_cpus_and_what_memory_alone_would_carry():
