@@ -421,9 +421,22 @@
     const kind = document.getElementById("objective-kind").value;
     return { kind, limits: FIGURES.map((name) => Math.exp(Number(document.getElementById("limit-" + name).value))) };
   }
+  /* The levels of the references over a ramp, without the moods of the machine. */
+  function steady(sizes, levels) {
+    const middle = median(levels), order = sizes.map((nothing, index) => index).sort((a, b) => sizes[a] - sizes[b]);
+    const fit = rising(order.map((index) => Math.max(middle - 0.5, Math.min(middle + 0.5, levels[index]))), order.map(() => 1));
+    const found = [];
+    order.forEach((index, place) => { found[index] = fit[place]; });
+    return found;
+  }
   function carried(arm, aim) {
     const found = arm.rounds.filter((ramp) => ramp.points.some((point) => point.clean)).map((ramp) => {
-      const clean = ramp.points.filter((point) => point.clean).map((point) => ({ size: point.size, of: excesses(point, aim) }));
+      const looked = ramp.points.filter((point) => point.clean);
+      const clean = looked.map((point) => ({ size: point.size, of: excesses(point, aim) }));
+      if (aim.kind === "absolute" && looked.every((point) => point.beside_upper)) FIGURES.forEach((nothing, figure) => {
+        const levels = looked.map((point) => Math.log(point.beside_upper[figure]));
+        steady(looked.map((point) => point.size), levels).forEach((calm, index) => { clean[index].of[figure] += calm - levels[index]; });
+      });
       const all = clean[0].of.map((nothing, index) => crossing(clean.map((each) => [each.size, each.of[index]]), ramp.wall));
       return Object.assign({ round: ramp.round }, all.reduce((least, each) => (each.log < least.log ? each : least)));
     });

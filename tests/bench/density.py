@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / ".ansible" / "collections")]
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import FLAT, SENSITIVITY  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import SENSITIVITY, is_flat  # noqa: E402
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (  # noqa: E402
     FLEET,
     REFERENCES,
@@ -246,7 +246,7 @@ def study(world: World, number: int) -> Outcome:
     ratio_low, ratio_high = ratio.interval
     times = density_with_sick / fits
     return Outcome(
-        flat=wider > FLAT * max(1, tighter),
+        flat=is_flat(tighter, found.density, wider),
         holds=low <= truth and (high is None or truth <= high),
         ratio_holds=(ratio_low or 0) <= times and (ratio_high is None or times <= ratio_high),
         too_high=low > truth,

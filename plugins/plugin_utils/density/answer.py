@@ -22,10 +22,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows
 SCHEMA = 1
 DRAM = "dram"
 EVERY, FLEET_ONLY = "every", "fleet"
-# The limits for which an answer is given next to the objective, and how far the two densities may lie apart before the
-# curve counts as flat there.
+# The limits for which an answer is given next to the objective, and how far one of these densities may lie from the
+# density before the curve counts as flat there.
 SENSITIVITY = (0.9, 1.1)
-FLAT = 1.3
+FLAT = 1.2
 # Hosts are judged, and the latency is described, over windows from this share of a size up to the size.
 NEAR_FOR_HOSTS, NEAR = 2 / 3, 0.9
 # A host is sick if it misses the limit of the p99 in most of at least this many windows, while few others do.
@@ -84,7 +84,7 @@ def _judged(ramp: _Document, aim: Objective, idle: Figures | None, without: t.Co
     if idle is None and aim.kind == objective.RELATIVE:
         return _Ramp(ramp, looked, clean, None, None)
     upper, lower = (
-        curve([excess(each, aim, idle, bound) for each in clean], cause.wall(ramp)) for bound in ("upper", "lower")
+        curve(objective.excesses(clean, aim, idle, bound), cause.wall(ramp)) for bound in ("upper", "lower")
     )
     return _Ramp(ramp, looked, clean, upper, lower)
 
@@ -134,11 +134,16 @@ def _arm(
         "end": next((ramp.document["end"] for ramp in usable if cause.wall(ramp.document) < math.inf), None),
         "memory_alone": _memory_alone(usable),
         "sensitivity": [{"factor": factor, "density": size} for factor, size in zip(SENSITIVITY, low_high)],
-        "flat": low_high[1] > FLAT * max(1, low_high[0]),
+        "flat": is_flat(low_high[0], passes.density, low_high[1]),
         "latency": _latency(usable, density, aim, idle),
         "hosts": {**judged, "density_without_sick": without},
         "hold": _hold(ramps, aim, idle),
     }
+
+
+def is_flat(tighter: int, density: int, wider: int) -> bool:
+    """Decide whether a curve is so flat near the limit that the limit decides, from the densities of other limits."""
+    return density > FLAT * max(1, tighter) or wider > FLAT * max(1, density)
 
 
 def _round(ramp: _Ramp, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
@@ -214,7 +219,7 @@ def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) ->
 def _moved(ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, factor: float) -> int:
     """Return the density if all limits were this many times what they are."""
     found = [
-        curve([excess(each, aim, idle, "upper") for each in ramp.clean], cause.wall(ramp.document), math.log(factor))
+        curve(objective.excesses(ramp.clean, aim, idle, "upper"), cause.wall(ramp.document), math.log(factor))
         for ramp in ramps
     ]
     return rounds.together([each.crossing for each in found if each]).density

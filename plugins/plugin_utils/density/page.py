@@ -39,6 +39,7 @@ def page(answer: _Document) -> str:
         charts=True,
         answer=answer,
         sentence=sentence.sentence(answer),
+        others=sentence.others(answer),
         notes=sentence.notes(answer),
         rows=list(zip(sentence.table(answer), answer["arms"])),
         kinds=[(kind, _KINDS[kind]) for kind in kinds],
@@ -65,6 +66,7 @@ def _point(point: _Document) -> dict[str, t.Any]:
         "upper": [fleet["upper"][name] for name in _FIGURES],
         "fleet": [fleet.get("punctual", fleet["upper"])[name] for name in _FIGURES],
         "beside": beside and [beside.get("punctual", beside["upper"])[name] for name in _FIGURES] or None,
+        "beside_upper": beside and [beside["upper"][name] for name in _FIGURES] or None,
         "page_ins": short(point["page_ins_per_second"]),
     }
 

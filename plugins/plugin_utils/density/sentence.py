@@ -34,8 +34,20 @@ def sentence(answer: _Document) -> str:
     if not known:
         return "No density: no ramp has a clean window."
     first, *others = known
-    best = max(others, key=lambda arm: arm["density"], default=None)
+    best = _best(others)
     return of_arm(answer, best or first, first if best else None)
+
+
+def others(answer: _Document) -> list[str]:
+    """Return the sentences of the other profiles, without those of the best and of the first one."""
+    first, *rest = [arm for arm in answer["arms"] if arm["density"] is not None] or [None]
+    best = _best(rest)
+    return [of_arm(answer, arm, first) for arm in rest if arm is not best]
+
+
+def _best(arms: t.Sequence[_Document]) -> _Document | None:
+    """Return the arm that carries the most hosts; None without arms."""
+    return max(arms, key=lambda arm: (not arm["at_most"], arm["density"]), default=None)
 
 
 def of_arm(answer: _Document, arm: _Document, base: _Document | None = None) -> str:

@@ -10,6 +10,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.objecti
     Objective,
     PlateauError,
     excess,
+    excesses,
     plateau,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, windows
@@ -51,3 +52,12 @@ def test_a_plateau_of_few_windows_is_refused():
 def test_windows_of_idle_dram_that_disagree_are_refused():
     with pytest.raises(PlateauError, match="disagree"):
         plateau([windows(ramp("dram", 1, range(6, 12), lambda size: 1.0 if size % 2 else 4.0))])
+
+
+def test_the_references_take_the_moods_of_the_machine_out_of_an_absolute_objective():
+    moods = {20: 1.0, 22: 1.6, 24: 0.8, 26: 1.3, 28: 0.9, 30: 1.2}
+    looked = windows(ramp("zram", 1, moods, lambda size: 1.5 * moods[size], lambda size: moods[size]))
+    aim = Objective("absolute", 90.0, 1e6)
+    raw = [excess(each, aim, None, "upper").of["fleet", "avg_us"] for each in looked]
+    calm = [each.of["fleet", "avg_us"] for each in excesses(looked, aim, None, "upper")]
+    assert max(raw) - min(raw) > 0.6 and max(calm) - min(calm) < 0.25

@@ -25,3 +25,13 @@ def test_an_absolute_interval_says_what_it_does_not_cover():
     limits = {"kind": "absolute", "avg_us": 120.0, "p99_us": 1e6}
     found = judged([*dram((1, 2, 3)), *tier("zram", (1, 2, 3), 20.5)], objective=limits)
     assert any("at another hour" in note for note in sentence.notes(found))
+
+
+def test_every_other_profile_has_a_sentence_of_its_own(decided):
+    assert sentence.others(decided) == []
+    ramps = [*dram((1, 2, 3)), *tier("zram", (1, 2, 3), 28.5), *tier("swap", (1, 2, 3), 20.5)]
+    found = judged(ramps, ("dram", "zram", "swap"))
+    (other,) = sentence.others(found)
+    assert other.startswith("In 256 MiB of DRAM, a swap drive carries 20") and "zram carries" in sentence.sentence(
+        found
+    )
