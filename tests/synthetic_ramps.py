@@ -69,7 +69,7 @@ def ramp(
         wall: the size that does not fit.
         count: references.
         changes: C(stolen) by size, C(sick) by host the share of its slow requests, C(page_ins), C(drive_reads) and
-            C(tier_cpu_seconds) of each window.
+            C(tier_cpu_seconds) of each window; C(kind) and C(tier) of the record.
     """
     chance = random.Random(f"{arm} {number}")
     looked = [size for size in sizes if wall is None or size < wall]
@@ -103,7 +103,7 @@ def ramp(
                         "charged_bytes": 256 * 2**20,
                         "tier_bytes": 0,
                         "swap_used_bytes": 0,
-                        "swap_bytes": None,
+                        "swap_bytes": 2**31 if changes.get("tier") else None,
                         "page_ins": changes.get("page_ins", 0),
                         "page_outs": 0,
                         "tier_cpu_seconds": changes.get("tier_cpu_seconds", 0.0),
@@ -120,6 +120,8 @@ def ramp(
         "schema": 1,
         "arm": arm,
         "round": number,
+        "kind": changes.get("kind", "ramp"),
+        "tier": changes.get("tier", []),
         "started_at": 1000.0 * number,
         "finished_at": 1000.0 * number + 80,
         "load": {"rate": RATE, "value_size": 1000, "keys": 9000, "influence": 25, "read_mix": 100},

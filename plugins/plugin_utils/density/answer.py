@@ -22,6 +22,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows
 SCHEMA = 1
 DRAM = "dram"
 EVERY, FLEET_ONLY = "every", "fleet"
+# The kind of a ramp that holds one size, and how that ends.
+HOLD = "hold"
+HELD, MISSED, DIED, UNDECIDED = "held", "missed", "died", "undecided"
 # The limits for which an answer is given next to the objective, and how far one of these densities may lie from the
 # density before the curve counts as flat there.
 SENSITIVITY = (0.9, 1.1)
@@ -52,6 +55,8 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
         ramps: their records, in any order. Ramps that ended by an error count with what was seen.
     """
     aim = Objective.of(definition["objective"])
+    holds = [ramp for ramp in ramps if ramp.get("kind") == HOLD]
+    ramps = [ramp for ramp in ramps if ramp.get("kind") != HOLD]
     of_dram = [windows(ramp) for ramp in ramps if ramp["arm"] == DRAM]
     idle, no_plateau = None, ""
     try:
@@ -65,9 +70,10 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
         ]
         for name in definition["arms"]
     }
-    arms = [_arm(name, each, definition, aim, idle) for name, each in judged.items()] if can_judge else []
+    of_arms = {name: [each for each in holds if each["arm"] == name] for name in judged}
+    arms = [_arm(name, each, of_arms[name], definition, aim, idle) for name, each in judged.items() if can_judge]
     base = judged[definition["arms"][0]]
-    for arm in arms[1:]:
+    for arm in arms[1:]:  # none without a plateau
         arm["ratio"] = _ratio(judged[arm["name"]], base, aim)
     return {
         "schema": SCHEMA,
@@ -90,13 +96,19 @@ def _judged(ramp: _Document, aim: Objective, idle: Figures | None, without: t.Co
 
 
 def _arm(
-    name: str, ramps: t.Sequence[_Ramp], definition: _Document, aim: Objective, idle: Figures | None
+    name: str,
+    ramps: t.Sequence[_Ramp],
+    held: t.Iterable[_Document],
+    definition: _Document,
+    aim: Objective,
+    idle: Figures | None,
 ) -> dict[str, t.Any]:
     """Return the entry of an arm; C(density) is None if it has no ramp with a clean window."""
     usable = [ramp for ramp in ramps if ramp.passes and ramp.not_fails]
     common = {
         "name": name,
         "rounds": [_round(ramp, aim, idle) for ramp in ramps],
+        "tier": _tier(ramps),
         "quiet": all(is_quiet(ramp.looked) for ramp in ramps),
         "ratio": None,
     }
@@ -111,6 +123,8 @@ def _arm(
     scope = definition.get("scope", EVERY)
     if scope == EVERY and judged["every"] < density:
         density = judged["every"]
+    hold = [_hold(ramp, aim, idle) for ramp in sorted(held, key=lambda each: each["round"])]
+    density = _largest_held(hold, density)
     sick = judged["sick"]
     without = None
     if sick:
@@ -137,8 +151,15 @@ def _arm(
         "flat": is_flat(low_high[0], passes.density, low_high[1]),
         "latency": _latency(usable, density, aim, idle),
         "hosts": {**judged, "density_without_sick": without},
-        "hold": _hold(ramps, aim, idle),
+        "hold": hold,
     }
+
+
+def _tier(ramps: t.Sequence[_Ramp]) -> dict[str, t.Any]:
+    """Return the swap areas of an arm, and their size together."""
+    sizes = [each.sum("swap_bytes") for ramp in ramps for each in ramp.looked]
+    areas: list[str] = next((ramp.document["tier"] for ramp in ramps if ramp.document.get("tier")), [])
+    return {"areas": areas, "bytes": max((size for size in sizes if size is not None), default=0)}
 
 
 def is_flat(tighter: int, density: int, wider: int) -> bool:
@@ -324,24 +345,33 @@ def _sick(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures 
     return sorted(name for name, count in held.items() if count >= _SICK_WINDOWS and 2 * missed[name] > count)
 
 
-def _hold(ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None) -> list[dict[str, t.Any]]:
-    """Return how each held size ended: held, missed or died."""
-    found = []
-    for ramp in ramps:
-        held = [each for each in ramp.looked if each.document["kind"] == "hold"]
-        for size in sorted({each.size for each in held}):
-            values = [
-                max(excess(each, aim, idle, "upper").of.values())
-                for each in held
-                if each.size == size and not each.disturbed
-            ]
-            died = cause.wall(ramp.document) == size
-            state = "died" if died else "undecided" if not values else _held(values)
-            found.append({"round": ramp.document["round"], "size": size, "windows": len(values), "state": state})
-    return found
+def _hold(ramp: _Document, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+    """Return how a size that was held ended: held, missed or died; undecided without a clean window."""
+    looked = [each for each in windows(ramp) if each.fleet]
+    size = max([each.size for each in looked] or [ramp["end"]["n"]])
+    values = [
+        max(excess(each, aim, idle, "upper").of.values())
+        for each in looked
+        if each.document["kind"] == "hold" and not each.disturbed
+    ]
+    if cause.wall(ramp) < math.inf:
+        state = DIED
+    elif ramp["end"]["kind"] == "missed":
+        state = MISSED
+    else:
+        state = _held(values) if values else UNDECIDED
+    return {"size": size, "windows": len(values), "state": state}
+
+
+def _largest_held(holds: t.Sequence[_Document], density: int) -> int:
+    """Return the density after holds: what did not hold is too many, whatever the ramps say."""
+    failed = [each["size"] for each in holds if each["state"] in (DIED, MISSED)]
+    if not failed:
+        return density
+    return max((each["size"] for each in holds if each["state"] == HELD), default=max(0, min(failed) - 1))
 
 
 def _held(values: t.Sequence[float]) -> str:
     """Return whether a held fleet met its limits: its mean excess is within them, or not clearly beyond."""
     error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    return "held" if statistics.fmean(values) - 2 * error <= 0 else "missed"
+    return HELD if statistics.fmean(values) - 2 * error <= 0 else MISSED

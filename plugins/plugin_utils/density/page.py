@@ -11,6 +11,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import ABSOLUTE, RELATIVE
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.charts import short
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 
 _SECTIONS = (("curve", "Curve"), ("densities", "Densities"), ("windows", "Windows"))
 _KINDS = {
@@ -19,6 +20,7 @@ _KINDS = {
 }
 _FIGURES = ("avg_us", "p99_us")
 _DEFAULT_FACTOR = 2.0
+_LIMITS = {"avg_us": run.SLO_AVG_US, "p99_us": run.SLO_P99_US}
 
 _Document = t.Mapping[str, t.Any]
 
@@ -33,9 +35,9 @@ def page(answer: _Document) -> str:
         "arms": [{"name": arm["name"], "rounds": [_ramp(ramp) for ramp in arm["rounds"]]} for arm in answer["arms"]],
     }
     return html.render(
-        "ramps.html.j2",
+        "density.html.j2",
         data,
-        _SECTIONS,
+        html.with_cost(_SECTIONS, answer.get("cost"), "windows"),
         charts=True,
         answer=answer,
         sentence=sentence.sentence(answer),
@@ -79,6 +81,6 @@ def _sliders(answer: _Document, kind: str) -> list[list[float]]:
         return [[1.05, max(5.0, 2 * own), own]] * 2
     found = []
     for name in _FIGURES:
-        own = aim[name] if aim["kind"] == ABSOLUTE else _DEFAULT_FACTOR * idle[name]
+        own = aim[name] if aim["kind"] == ABSOLUTE else _DEFAULT_FACTOR * idle[name] if idle else _LIMITS[name]
         found.append([own / 5, own * 5, own])
     return found

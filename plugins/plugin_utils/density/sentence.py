@@ -16,6 +16,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.words im
 _Document = t.Mapping[str, t.Any]
 
 PROFILES = {"dram": "DRAM alone", "swap": "a swap drive", "zram_swap": "zram with a swap drive"}
+_HELD = {
+    "held": "met the objective",
+    "missed": "missed the objective",
+    "died": "died",
+    "undecided": "was not decided, since no window was clean",
+}
 _CAUSES = {
     CAPACITY: "capacity ends it",
     cause.MEMORY: "the page-ins end it",
@@ -52,14 +58,14 @@ def _best(arms: t.Sequence[_Document]) -> _Document | None:
 
 def of_arm(answer: _Document, arm: _Document, base: _Document | None = None) -> str:
     """Return the sentence of an arm, compared with the first one if that is given."""
-    carries = f"{_where(answer)}, {name(arm)} carries {_number(arm)} {_machines(answer, arm)}"
+    carries = f"{_where(answer)}, {name(arm)} carries {count(arm)} {_machines(answer, arm)}"
     if base:
-        carries += f", {name(base)} {_number(base)}"
+        carries += f", {name(base)} {count(base)}"
         times = "" if base["at_most"] or arm["at_most"] else ratio(arm)
         carries += f": {times}" if times else ""
     elif sure(arm):
         carries += f" ({sure(arm)})"
-    return f"{carries}, each {_objective(answer)}{_price(answer, arm)}; {_ending(arm)}."
+    return f"{carries}, each {_objective(answer)}{_price(answer, arm)}; {ending(arm)}."
 
 
 def name(arm: _Document) -> str:
@@ -70,8 +76,7 @@ def name(arm: _Document) -> str:
 def sure(arm: _Document) -> str:
     """Return how sure a density is: its interval, the values of two rounds, or that it is one ramp."""
     if arm["interval"]:
-        low, high = arm["interval"]
-        return _span(low, high, "{}")
+        return _span(arm["interval"], "{}")
     values = arm["passes"]["values"]
     return "one ramp" if len(values) == 1 else f"{listed([str(each) for each in values])} in {len(values)} rounds"
 
@@ -84,11 +89,9 @@ def ratio(arm: _Document) -> str:
     least = "at least " if arm["at_least"] else ""
     text = f"{least}{found['ratio']:.1f} times"
     if found["interval"]:
-        low, high = found["interval"]
-        return f"{text} ({_span(low, high, '{:.1f}')})"
-    if len(found["values"]) == 1:
-        return f"{text} (one ramp each)"
-    return f"{text} ({listed([f'{each:.2f}' for each in found['values']])} in {len(found['values'])} rounds)"
+        return f"{text} ({_span(found['interval'], '{:.1f}')})"
+    rounds = "one ramp each" if len(found["values"]) == 1 else f"in {len(found['values'])} rounds"
+    return f"{text} ({_span(found['span'], '{:.1f}')}, {rounds})"
 
 
 def notes(answer: _Document) -> list[str]:
@@ -97,14 +100,16 @@ def notes(answer: _Document) -> list[str]:
     for arm in answer["arms"]:
         for text in _notes(answer, arm):
             whose.setdefault(text, []).append(name(arm))
-    return [f"{listed(names)}: {text}" for text, names in whose.items()]
+    found = [f"{listed(names)}: {text}" for text, names in whose.items()]
+    return [*found, *answer.get("labels", [])]
 
 
 def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
     if not arm["quiet"]:
         yield "the machine was not quiet; more than a third of the windows of a ramp were disturbed"
     if arm["density"] is None:
-        yield "no ramp has a clean window"
+        if arm["rounds"]:
+            yield "no ramp has a clean window"
         return
     if answer["definition"]["objective"]["kind"] != RELATIVE and arm["interval"]:
         yield (
@@ -136,8 +141,7 @@ def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
                 f"{listed(of_hosts['missed'], 3)} did not"
             )
     for hold in arm["hold"]:
-        state = {"held": "held", "missed": "missed the objective", "died": "died", "undecided": "was not decided"}
-        yield f"a fleet of {hold['size']} that was held {state[hold['state']]}"
+        yield f"held for longer, a fleet of {hold['size']} {_HELD[hold['state']]}"
 
 
 def _where(answer: _Document) -> str:
@@ -145,7 +149,8 @@ def _where(answer: _Document) -> str:
     return f"In {size_text(budget)} of DRAM" if budget else "On this machine"
 
 
-def _number(arm: _Document) -> str:
+def count(arm: _Document) -> str:
+    """Return a density: a number, at least or fewer than one."""
     if arm["at_most"]:
         return f"fewer than {arm['density']}"
     return f"at least {arm['density']}" if arm["at_least"] else f"{arm['density']}"
@@ -181,14 +186,15 @@ def _price(answer: _Document, arm: _Document) -> str:
     return f" ({text})"
 
 
-def _ending(arm: _Document) -> str:
+def ending(arm: _Document) -> str:
     """Return what ends the ramps."""
     if arm["at_least"] and arm["cause"] != cause.NO_HOSTS:
         return "not every ramp found its end"
     return _CAUSES[arm["cause"]]
 
 
-def _span(low: float | None, high: float | None, form: str) -> str:
+def _span(ends: t.Sequence[float | None], form: str) -> str:
+    low, high = ends
     if low is None:
         return f"at most {form.format(high)}" if high is not None else "no interval"
     if high is None:
@@ -207,7 +213,7 @@ def table(answer: _Document) -> list[dict[str, str]]:
         rows.append(
             {
                 "name": arm["name"],
-                "density": _number(arm),
+                "density": count(arm),
                 "sure": sure(arm),
                 "ratio": ratio(arm),
                 "latency": f"{found['avg_us']:,.0f} / {found['p99_us']:,.0f} us, "

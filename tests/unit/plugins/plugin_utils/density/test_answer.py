@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import jsonschema
+import pytest
 from synthetic_ramps import dram, ramp, rising, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
@@ -77,9 +78,9 @@ def test_a_sick_host_is_named_and_the_density_given_without_it():
 
 def test_one_round_and_two_rounds_say_so():
     one = judged([*dram([1]), *dram([2]), *tier("zram", [1], 28.5)])
-    assert "(one ramp each)" in sentence.sentence(one) and one["arms"][1]["interval"] is None
+    assert ", one ramp each)" in sentence.sentence(one) and one["arms"][1]["interval"] is None
     two = judged([*dram([1, 2]), *tier("zram", [1, 2], 28.5)])
-    assert "in 2 rounds" in sentence.sentence(two)
+    assert ", in 2 rounds)" in sentence.sentence(two)
 
 
 def test_without_a_plateau_a_relative_objective_says_why():
@@ -105,3 +106,30 @@ def test_an_absolute_objective_needs_no_dram():
 def test_a_fleet_that_misses_from_the_start_is_fewer_than_its_first_size():
     found = judged([*dram(ROUNDS), *tier("zram", ROUNDS, 20.5, fleet=lambda size: 5.0)])
     assert "zram carries fewer than" in sentence.sentence(found)
+
+
+def hold(size, number, fleet=1.0, end="hosts", wall=None):
+    """The record of a size that was held."""
+    record = ramp("zram", number, [size, size, size], lambda _size: fleet, end=end, kind="hold")
+    record["windows"][1]["kind"] = record["windows"][2]["kind"] = "hold"
+    if wall:
+        record["end"].update(kind="killed", n=wall)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("holds", "states", "density"),
+    [
+        ([hold(26, 1)], ["held"], None),
+        ([hold(26, 1, fleet=3.0)], ["missed"], 25),
+        ([hold(26, 1, end="missed")], ["missed"], 25),
+        ([hold(26, 1, wall=26)], ["died"], 25),
+        ([hold(26, 1, wall=26), hold(24, 2)], ["died", "held"], 24),
+    ],
+)
+def test_a_size_that_did_not_hold_is_too_many(holds, states, density):
+    ramps = [*dram(ROUNDS), *tier("zram", ROUNDS, 28.5)]
+    before, found = (judged(each)["arms"][1] for each in (ramps, [*ramps, *holds]))
+    assert [each["state"] for each in found["hold"]] == states
+    assert found["density"] == (density or before["density"])
+    assert found["passes"] == before["passes"], "a hold is no round"

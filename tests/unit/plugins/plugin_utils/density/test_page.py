@@ -3,10 +3,20 @@ from __future__ import annotations
 
 import json
 
+from synthetic_ramps import ramp
+
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.page import page
+
+from .judging import judged
 
 
 def test_the_page_has_the_sentence_first(decided):
     text = page(json.loads(json.dumps(decided)))
     assert f"<h1>{sentence.sentence(decided)}</h1>" in text
+
+
+def test_without_a_density_the_page_says_why():
+    found = judged([ramp("dram", 1, [2, 3], wall=4)], ("dram",))
+    text = page(json.loads(json.dumps(found)))
+    assert "<h1>No density: the ramps in DRAM have 2 clean windows" in text
