@@ -26,13 +26,14 @@ _Document = t.Mapping[str, t.Any]
 
 
 def page(answer: _Document) -> str:
-    """Return the page of an answer, from density.json."""
+    """Return the page of an answer, from density.json; of the profiles that have a density so far."""
+    known = [arm for arm in answer["arms"] if arm["density"] is not None]
     kinds = [kind for kind in _KINDS if answer["plateau"] or kind == ABSOLUTE]
     data = {
         "kind": "ramps",
         "idle": answer["plateau"] and [answer["plateau"][name] for name in _FIGURES],
         "sliders": {kind: _sliders(answer, kind) for kind in kinds},
-        "arms": [{"name": arm["name"], "rounds": [_ramp(ramp) for ramp in arm["rounds"]]} for arm in answer["arms"]],
+        "arms": [{"name": arm["name"], "rounds": [_ramp(ramp) for ramp in arm["rounds"]]} for arm in known],
     }
     return html.render(
         "density.html.j2",
@@ -43,7 +44,7 @@ def page(answer: _Document) -> str:
         sentence=sentence.sentence(answer),
         others=sentence.others(answer),
         notes=sentence.notes(answer),
-        rows=list(zip(sentence.table(answer), answer["arms"])),
+        rows=[(row, arm) for row, arm in zip(sentence.table(answer), answer["arms"]) if arm in known],
         kinds=[(kind, _KINDS[kind]) for kind in kinds],
         chosen=answer["definition"]["objective"]["kind"],
     )
