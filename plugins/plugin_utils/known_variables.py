@@ -105,6 +105,7 @@ PLAYBOOK_VARIABLES = (
             "demo_tiers",
             "demo_unfinished",
             "density_ramp",
+            "density_settings",
             "fleet_labels",
             "fleet_vms",
             "host_tuning_profile_data",
