@@ -39,7 +39,7 @@ _KINDS = {
 }
 _EXPERIMENTS = "experiment"
 # Results of these kinds have runs, whose names begin with theirs.
-_WITH_RUNS = ("density", "search for better settings", "study")
+_WITH_RUNS = ("search for better settings", "study")
 _PLURALS = {
     "density": "densities",
     "study": "studies",
@@ -157,7 +157,7 @@ def _changed_at(directory: RunDirectory) -> str:
 
 
 def _parent(row: Row, found: t.Mapping[str, Row]) -> Row | None:
-    """Return the study, density or search that a run belongs to."""
+    """Return the study or search that a run belongs to."""
     parts = row.name.split("-")
     names = ("-".join(parts[:length]) for length in range(len(parts) - 1, 0, -1))
     return next((found[name] for name in names if name in found and found[name].kind in _WITH_RUNS), None)
