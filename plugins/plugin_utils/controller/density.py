@@ -10,14 +10,7 @@ import typing as t
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, choice, number
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
-    COST_EXAMPLE,
-    PRICES,
-    RESULTS_DIR,
-    RESUME,
-    SITE,
-    ControllerAction,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import Task
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import live, publish, sentence, sizes
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import (
@@ -43,42 +36,26 @@ _MACHINE = "Redis server"
 _PLAN = ("budget", "max", "references", "growth", "window", "settle", "wait", "hold", "factor", "written")
 
 
-class ActionModule(ControllerAction):
+def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     """Let the fleet grow under each profile, round after round; say what fits, and restore the hosts."""
-
-    ARGUMENTS = {
-        "results_dir": RESULTS_DIR,
-        "density_id": {"type": "str"},
-        "resume": RESUME,
-        "site": SITE,
-        "prices": PRICES,
-        "cost_example": COST_EXAMPLE,
-        "profiles": {"type": "raw", "required": True},
-        "rounds": {"type": "raw", "default": 3},
-        "slo": {"type": "str", "default": RELATIVE},
-        "scope": {"type": "str", "default": EVERY},
-        **{name: {"type": "raw"} for name in _PLAN},
-    }
-
-    def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        paid = cost.prices("prices", options["prices"], options["cost_example"])
-        arms = profile_arms("profiles", options["profiles"], at_least=1)
-        definition = _definition(arms, options, task_vars)
-        if self._task.check_mode:
-            return {"changed": False, "profiles": [arm.variables["profile"] for arm in arms]}
-        directory, document = choose(
-            options["results_dir"], FILE, "density", options["density_id"], definition, options["resume"]
-        )
-        for line in [*_opening(directory, document, arms), *site_check.added(document, options["site"])]:
-            Display().display(line)
-        with Sequence(directory, FILE, document, True, quiet=True, sets_up=False) as sequence:
-            _Ramps(sequence, arms).run()
-        document["finished"] = True
-        publish.publish(directory, document, Display().display, paid)
-        found = {arm["name"]: arm["density"] for arm in document["arms"]}
-        if not any(found.values()):
-            raise RunError(sentence.sentence(document))
-        return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
+    paid = cost.prices("prices", options["prices"], options["cost_example"])
+    arms = profile_arms("profiles", options["profiles"], at_least=1)
+    definition = _definition(arms, options, task.variables)
+    if task.check_mode:
+        return {"changed": False, "profiles": [arm.variables["profile"] for arm in arms]}
+    directory, document = choose(
+        options["results_dir"], FILE, "density", options["density_id"], definition, options["resume"]
+    )
+    for line in [*_opening(directory, document, arms), *site_check.added(document, options["site"])]:
+        Display().display(line)
+    with Sequence(directory, FILE, document, True, quiet=True, sets_up=False) as sequence:
+        _Ramps(sequence, arms).run()
+    document["finished"] = True
+    publish.publish(directory, document, Display().display, paid)
+    found = {arm["name"]: arm["density"] for arm in document["arms"]}
+    if not any(found.values()):
+        raise RunError(sentence.sentence(document))
+    return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
 
 
 def _definition(

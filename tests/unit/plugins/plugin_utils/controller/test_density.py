@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the action density refuses before anything is touched."""
+"""What a density refuses before anything is touched."""
 
 from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action.density import _definition
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import _definition
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import profile_arms
 
