@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import _definition
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import _definition
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import profile_arms
 
 LOAD = {
