@@ -303,57 +303,6 @@
     });
   }
 
-  /* Upper part: N90 of each profile with its interval. Lower part: average and p99 of the worst host as shares of the SLO. */
-  function curve(colours) {
-    const palette = COLOURS[isDark() ? "dark" : "light"], profiles = data.profiles, points = profiles.flatMap((profile) => profile.curve);
-    const largest = Math.max(...points.map((point) => point.size), ...profiles.flatMap((profile) => profile.interval));
-    const sizes = linearTicks(largest, true), shares = logTicks(points.flatMap((point) => [point.avg, point.p99]).concat([1]));
-    const percent = (share) => number(100 * share) + " %";
-    const line = (figure, symbols, dash) => profiles.map((profile, index) => ({
-      name: profile.name, type: "line", xAxisIndex: 1, yAxisIndex: 1, color: palette[index % palette.length], symbolSize: figure === "p99" ? 9 : 8,
-      lineStyle: { width: 2, type: dash }, connectNulls: true,
-      data: profile.curve.map((point) => ({ value: [point.size, point[figure]], point, symbol: point.passed ? symbols[0] : symbols[1] })),
-    }));
-    const key = (name, symbol, dash) => ({ name, type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [], color: colours.soft, symbol, lineStyle: { width: 2, type: dash } });
-    const P99 = "p99 of the worst host", AVERAGE = "average of the worst host";
-    const height = 34 * profiles.length, below = 96 + height + 70, tall = 290;
-    const whiskers = profiles.map((profile, index) => {
-      const end = profile.interval[1] === null ? sizes.max : profile.interval[1];
-      const cap = { symbol: "rect", symbolSize: [2, 12] };
-      return { name: profile.name, type: "line", silent: true, tooltip: { show: false }, color: palette[index % palette.length], lineStyle: { width: 1.5 },
-        data: [Object.assign({ value: [profile.interval[0], index] }, cap),
-          profile.interval[1] === null ? { value: [end, index], symbol: "triangle", symbolRotate: -90, symbolSize: 10 } : Object.assign({ value: [end, index] }, cap)] };
-    });
-    return Object.assign(base(colours), {
-      title: [["the density N90, with its 95 % interval", 64], ["share of the SLO", below - 32]].map((each) => ({ text: each[0], left: 8, top: each[1],
-        textStyle: { color: colours.soft, fontSize: 12, fontWeight: 400 } })),
-      grid: [{ outerBoundsMode: "none", left: narrow() ? 72 : 110, right: 28, top: 88, height }, { outerBoundsMode: "none", left: narrow() ? 72 : 110, right: 28, top: below, height: tall }],
-      xAxis: [0, 1].map((grid) => ticked(colours, "value", sizes, number, { gridIndex: grid, splitLine: { show: !grid },
-        name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 })),
-      yAxis: [
-        axis(colours, { type: "category", gridIndex: 0, inverse: true, data: profiles.map((profile) => profile.name), splitLine: { show: false }, axisTick: { show: false },
-          axisLabel: { interval: 0, hideOverlap: false, width: narrow() ? 62 : 100, overflow: "truncate" } }),
-        ticked(colours, "log", shares, percent, { gridIndex: 1 }),
-      ],
-      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => {
-        const point = hit.data.point;
-        if (!point) return "<b>" + clean(hit.seriesName) + "</b>: N90 " + clean(hit.data.text);
-        return "<b>" + clean(hit.seriesName) + "</b>, " + clean(point.hosts) + "<br>" + AVERAGE + " " + number(point.avg_us) + " µs, " + percent(point.avg) + " of the SLO<br>"
-          + P99 + " " + number(point.p99_us) + " µs, " + percent(point.p99) + " of the SLO<br>" + clean(point.text);
-      } }),
-      series: [
-        ...line("p99", ["circle", "emptyCircle"], "solid"), ...line("avg", ["rect", "emptyRect"], "dashed"),
-        key(P99, "circle", "solid"), key(AVERAGE, "rect", "dashed"), ...whiskers,
-        ...profiles.map((profile, index) => ({ name: profile.name, type: "scatter", color: palette[index % palette.length], symbolSize: 11, z: 5,
-          data: [{ value: [profile.n90, index], text: profile.text }],
-          label: { show: true, position: profile.n90 > sizes.max / 2 ? "left" : "right", offset: [0, -12], color: colours.text, fontSize: 11, formatter: narrow() ? profile.short : profile.text } })),
-        { type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [], silent: true, markLine: limitLines(colours, [[1, data.slo_text]]),
-          markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: shares.max }]] } },
-      ],
-      legend: Object.assign(base(colours).legend, { type: "plain", data: profiles.map((profile) => ({ name: profile.name })).concat([{ name: P99 }, { name: AVERAGE }]) }),
-    });
-  }
-
   /* An axis for values: logarithmic, or from 0. Counts have no ticks between whole numbers. */
   const scale = (colours, log, values, more) => ticked(colours, log ? "log" : "value",
     log ? logTicks(values) : linearTicks(Math.max(0, ...values), values.every(Number.isInteger)), number, more);
@@ -511,7 +460,7 @@
     });
   }
 
-  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { curve }, ramps: { ramps } }[data.kind] || {};
+  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { ramps } }[data.kind] || {};
   for (const chart of data.lines || []) DRAW[chart.name] = lines(chart);
   function setSliders() {
     const kind = document.getElementById("objective-kind").value, ends = data.sliders[kind];
@@ -523,7 +472,7 @@
       slider.value = Math.log(ends[figure][2]);
     });
   }
-  if (data.kind === "ramps") {
+  if (data.kind === "density") {
     setSliders();
     document.getElementById("objective-kind").addEventListener("change", () => { setSliders(); draw(); });
     for (const name of FIGURES) document.getElementById("limit-" + name).addEventListener("input", () => draw());

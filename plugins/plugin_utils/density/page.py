@@ -30,7 +30,7 @@ def page(answer: _Document) -> str:
     known = [arm for arm in answer["arms"] if arm["density"] is not None]
     kinds = [kind for kind in _KINDS if answer["plateau"] or kind == ABSOLUTE]
     data = {
-        "kind": "ramps",
+        "kind": "density",
         "idle": answer["plateau"] and [answer["plateau"][name] for name in _FIGURES],
         "sliders": {kind: _sliders(answer, kind) for kind in kinds},
         "arms": [{"name": arm["name"], "rounds": [_ramp(ramp) for ramp in arm["rounds"]]} for arm in known],
