@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import pytest
+from synthetic_ramps import dram, tier
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import _definition
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import _definition, _Ramps
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import profile_arms
 
 LOAD = {
@@ -56,3 +59,49 @@ def test_a_bad_setting_is_refused_by_name_and_range(given, named):
 
 def test_absolute_limits_need_no_dram():
     assert definition("zram", slo="absolute")["objective"] == {"kind": "absolute", "avg_us": 50, "p99_us": 300}
+
+
+class Conducted:
+    """Stands for the playbooks of the ramps, which tests/local plays: it checks each plan as the conductor does, and
+    writes the record of a planted ramp.
+    """
+
+    def __init__(self, directory, document):
+        self.directory, self.document = directory, document
+        self.plans, self.said = {}, []
+
+    def save(self):
+        self.directory.write_json("density.json", self.document)
+
+    def say(self, line):
+        self.said.append(line)
+
+    def announce(self, text):
+        """Nobody looks."""
+
+    def prepare(self, playbook, variables, failure):
+        given = variables["density_ramp"]
+        name = f"{given['arm']}-{given['round']}"
+        self.plans[name] = checked({**given["plan"], "client": "/solotest", "tier": []})
+        number = given["round"]
+        (record,) = dram([number]) if given["arm"] == "dram" else tier("zram", [number], 20.5)
+        self.directory.write_json(given["file"], record)
+
+
+def test_ramps_follow_a_balanced_order_and_learn_from_earlier_ones(tmp_path):
+    directory = RunDirectory(str(tmp_path), "d")
+    directory.create()
+    arms = profile_arms("profiles", "dram,zram")
+    document = {"id": "d", "created_at": 1.8e9, "definition": {**definition(rounds=2), "scope": "fleet"}}
+    first = Conducted(directory, document)
+    _Ramps(first, arms).run()
+    assert list(first.plans) == ["dram-1", "zram-1", "zram-2", "dram-2"]
+    assert first.plans["dram-1"].sizes == () and first.plans["dram-1"].objective["plateau"] is None
+    assert first.plans["zram-1"].sizes == (3,), "no more than the servers of the inventory"
+    handed_on = first.plans["zram-2"].objective["plateau"]
+    assert handed_on["p99_us"] == pytest.approx(document["plateau"]["p99_us"], rel=0.1)
+    assert first.said[0] == "So far: DRAM alone 10" and first.said[1].startswith("So far: DRAM alone 10; zram 20, 1.9")
+    (tmp_path / "d" / "ramps" / "zram-2.json").unlink()
+    again = Conducted(directory, document)
+    _Ramps(again, arms).run()
+    assert list(again.plans) == ["zram-2"], "a finished ramp is not conducted again"
