@@ -106,7 +106,7 @@ HOW_IT_WORKS = Diagram(
     1000,
     225,
     "The host is tuned, VMs and Redis are set up, one client next to each Redis loads all at one start time, and the "
-    "merged histograms give a verdict; a study or a density search then begins the next run",
+    "merged histograms give a verdict; a study then begins the next run",
     (
         Box(15, 60, 105, 70, ("inventory", "and profile"), "data"),
         Box(155, 60, 155, 70, ("tune the host", "recorded, reversible")),

@@ -1,254 +1,315 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The headline study: a density search for each row of tools/headline.yml, and the tables of docs/headline.md.
+"""The headline: a density for each row of tools/headline.yml, and the tables of docs/bench/headline.md.
 
-`measure` runs playbooks/density.yml row by row, and playbooks/plan.yml after each. The searches restore the machine.
-The same command continues after an interruption, or where the time of a row was over, and leaves the other rows alone.
-`page` writes the tables and docs/bench/headline.md, and keeps the documents of finished rows in docs/bench/headline.
+`measure` runs playbooks/density.yml row by row. The same command continues after an interruption. `page` keeps what the
+finished rows say in docs/bench/headline, and writes the page.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import json
-import math
 import os
+import platform
 import signal
+import statistics
 import subprocess
 import sys
 import time
 import typing as t
 from pathlib import Path
 
-from headline_rows import ROOT, HeadlineError, Published, Results, Row, chosen, rows
-from headline_tables import answer, bench, tables, written
+import yaml
 
-# pylint: disable=wrong-import-order
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / ".ansible" / "collections"))
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
 
+ROOT = Path(__file__).resolve().parents[1]
 ROWS = ROOT / "tools" / "headline.yml"
-INVENTORY = ROOT / "inventories" / "headline" / "hosts.yml"
-PAGE = ROOT / "docs" / "headline.md"
-PUBLISHED = ROOT / "docs" / "bench" / "headline"
-BENCH = PUBLISHED.with_suffix(".md")
-# Where a tuned machine keeps what it was before.
-RECORDS = Path("/var/lib/memstretch")
+INVENTORY = ROOT / "inventories" / "ramp" / "hosts.yml"
+KEPT = ROOT / "docs" / "bench" / "headline"
+PAGE = KEPT.with_suffix(".md")
 
-# What a row takes besides its search: the site check, preparing the servers, restoring the machine, the plan.
-AROUND_MINUTES = 5
-# The shortest search that is worth beginning: the objective, and a probe of each profile.
-SHORTEST_MINUTES = 5
+# Limits in microseconds, by which the ramps are judged a second time: those of the source, and twice idle DRAM.
+SOURCE = {"kind": "absolute", "avg_us": 50, "p99_us": 300}
+# The latency is shown for fleets of so many times what fits into DRAM, from windows of at most so much more or less.
+TIMES, NEAR = (2, 3, 3.5), 0.08
+# The profile whose gap to DRAM others close.
+SLOW = "swap_2018"
+
+_Document = dict[str, t.Any]
+
+
+class Row(t.NamedTuple):
+    """One row; tools/headline.yml explains the fields."""
+
+    name: str
+    values: str
+    variables: _Document
+
+
+def rows(path: Path) -> list[Row]:
+    """Return the rows of a file."""
+    return [Row(**each) for each in yaml.safe_load(path.read_text(encoding="utf-8"))]
+
 
 # ---- the measurement
 
 
-class Study:
-    """Measures the rows.
+def measure(wanted: t.Sequence[Row], results: Path, inventory: Path, minutes: float, extra: t.Sequence[str]) -> int:
+    """Measure the rows that are not finished. None is begun once the minutes are over.
 
-    Args:
-        results: where the results are.
-        inventory: of the machine and its servers.
-        variables: more arguments of ansible-playbook -e, of the user.
-        lock: an open file that is locked; the playbooks keep it, so the lock lasts until the last one has ended.
+    Returns:
+        The exit status: 0 if all are finished.
     """
-
-    def __init__(self, results: Results, inventory: Path, variables: t.Sequence[str], lock: int) -> None:
-        self.results, self._inventory, self._variables, self._lock = results, inventory, variables, lock
-
-    def measure(self, wanted: t.Sequence[Row], minutes: float) -> list[str]:
-        """Measure the rows that are not decided, in their order, and return why any of them is not finished.
-
-        Args:
-            minutes: for all of them. What a row does not use is left for the next ones.
-        """
-        end, problems = time.monotonic() + 60 * minutes, []
-        open_rows = [row for row in wanted if self.results.of(row).needs_time]
-        say(f"{len(open_rows)} of {len(wanted)} rows to measure, until {_clock(minutes)} at the latest")
-        for number, row in enumerate(open_rows):
-            left = (end - time.monotonic()) / 60
-            share = search_minutes(left, [each.minutes for each in open_rows[number:]])
-            if share is None:
-                problems.append(f"no time was left for {', '.join(each.name for each in open_rows[number:])}")
-                break
-            say(
-                f"row {number + 1} of {len(open_rows)}, {row.name}: {', '.join(row.profiles)}, until "
-                f"{_clock(share + AROUND_MINUTES)} at the latest; {left:.0f} minutes left for all rows"
-            )
-            search = {"density_id": self.results.search_id(row), "density_minutes": share}
-            if self._play("density", {**row.all_variables, **search}, row.servers):
-                problems.append(f"the search of {row.name} failed")
-        for row in wanted:
-            if self.results.of(row).finished and not self._is_planned(row):
-                problems.append(f"the plan of {row.name} failed")
-        return problems + self._restore(wanted)
-
-    def _is_planned(self, row: Row) -> bool:
-        """Make the plan of a measured row, with its objective and its time in DRAM, unless there is one."""
-        found = self.results.of(row)
-        if row.overcommit:  # its sizes are given
-            return True
-        if found.plan or not found.density or "calibration" not in found.density:
-            return True
-        calibration = found.density["calibration"]
-        known = {
-            "density_plan_name": self.results.plan_id(row),
-            "density_plan_baseline_run": calibration["run_id"],
-            **{f"latency_benchmark_slo_{name}": value for name, value in calibration["slo"].items()},
-        }
-        return not self._play("plan", {**row.all_variables, **known}, row.servers)
-
-    def _restore(self, wanted: t.Sequence[Row]) -> list[str]:
-        """Restore the machine if a search was killed before it could. Return what failed."""
-        found = [self.results.of(row) for row in wanted]
-        if not RECORDS.exists() or all(each.finished or not each.density for each in found):
-            return []
-        failed = [name for name in ("teardown", "restore") if self._play(name, {})]
-        return [f"playbooks/{name}.yml failed" for name in failed]
-
-    def _play(self, playbook: str, variables: t.Mapping[str, t.Any], servers: int | None = None) -> int:
-        """Run a playbook and return its exit status. Raises KeyboardInterrupt, see run_to_its_end().
-
-        Args:
-            playbook: name without .yml.
-            variables: extra variables.
-            servers: the number of servers that it touches; all of them without one.
-        """
-        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self._inventory)]
-        command += [str(ROOT / "playbooks" / f"{playbook}.yml")]
-        if servers:
-            command += ["--limit", f"localhost:hypervisors:fleet[0:{servers - 1}]"]
-        for each in (json.dumps({"results_dir": str(self.results.directory), **variables}), *self._variables):
-            command += ["-e", each]
-        environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **os.environ}
-        return run_to_its_end(command, environment, (self._lock,))
+    end = time.monotonic() + 60 * minutes
+    for row in wanted:
+        if is_finished(results, row):
+            say(f"{row.name} is finished")
+            continue
+        if time.monotonic() > end:
+            say(f"no time was left for {row.name}; run the same command again to continue")
+            return 1
+        say(row.name)
+        variables = {**row.variables, "results_dir": str(results), "density_id": f"headline-{row.name}"}
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(inventory)]
+        command += [str(ROOT / "playbooks" / "density.yml"), "-e", json.dumps(variables)]
+        status = run_to_its_end([*command, *(word for each in extra for word in ("-e", each))])
+        if status:
+            say(f"{row.name} failed; run the same command again to continue")
+            return status
+    return 0
 
 
-@contextlib.contextmanager
-def locked(directory: Path) -> t.Iterator[int]:
-    """Lock a directory of results, and return the file descriptor of the lock.
-
-    Raises:
-        HeadlineError: a study works there; after a kill -9 of this program that may be its last playbook.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    with open(directory / ".headline.lock", "w", encoding="ascii") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise HeadlineError(
-                f"another study works in {directory}, or a playbook of one that was killed "
-                "(pgrep -af ansible-playbook); wait for its end, or interrupt it, so that it restores the machine"
-            ) from None
-        yield file.fileno()
+def is_finished(results: Path, row: Row) -> bool:
+    """Decide whether a row was measured to its end."""
+    path = results / f"headline-{row.name}" / "density.json"
+    return path.exists() and bool(json.loads(path.read_text(encoding="utf-8"))["finished"])
 
 
-def run_to_its_end(command: t.Sequence[str], environment: t.Mapping[str, str], kept: t.Collection[int] = ()) -> int:
-    """Run a program and return its exit status.
+def run_to_its_end(command: t.Sequence[str]) -> int:
+    """Run a program and return its exit status. One that is interrupted restores the machine; this waits for that."""
 
-    A program that is interrupted restores the machine. It gets Ctrl-C from the terminal, and SIGTERM is passed on to
-    it as an interrupt. In both cases this waits for its end, and then raises KeyboardInterrupt.
-
-    Args:
-        kept: file descriptors that the program keeps open.
-    """
-    process: subprocess.Popen[bytes] | None = None
-    interrupted = False
-
-    # It raises nothing, so that no signal can end the wait for the program, however early it comes.
+    # It raises nothing, so that no signal can end the wait for the program, which has the same from the terminal.
     def note(number: int, _frame: t.Any) -> None:
-        nonlocal interrupted
-        interrupted = True
-        if number == signal.SIGTERM and process is not None:
+        if number == signal.SIGTERM:
             process.send_signal(signal.SIGINT)
 
-    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        process = subprocess.Popen(command, env=environment, pass_fds=kept)
-        if interrupted:  # before it could get the signal
-            process.send_signal(signal.SIGINT)
-        status = process.wait()
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-    if interrupted:
-        raise KeyboardInterrupt
-    return status
-
-
-def search_minutes(left: float, wanted: t.Sequence[float]) -> float | None:
-    """Return the minutes for the search of the next row, None if it is too late for one.
-
-    The first rows matter most, so a row gets the minutes that it asks for, as long as there are so many. If there are
-    enough for all rows, each gets as many times more.
-
-    Args:
-        left: minutes for all rows that are left.
-        wanted: the minutes that each of these rows asks for.
-    """
-    if round(left, 1) < AROUND_MINUTES + SHORTEST_MINUTES:
-        return None
-    share = min(left, wanted[0] * max(1.0, left / sum(wanted)))
-    return round(max(SHORTEST_MINUTES, share - AROUND_MINUTES), 1)
-
-
-def _clock(minutes: float) -> str:
-    """Return the local time in this many minutes."""
-    return time.strftime("%H:%M", time.localtime(time.time() + 60 * minutes))
+    environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), **os.environ}
+    with subprocess.Popen(command, env=environment) as process:
+        before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            return process.wait()
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
 
 def say(text: str) -> None:
     print(f"== headline: {text}", flush=True)
 
 
+# ---- the page
+
+
+def keep(results: Path, row: Row, directory: Path) -> None:
+    """Keep what a finished row says: its answer, and that by limits in microseconds."""
+    source = results / f"headline-{row.name}"
+    found = json.loads((source / "density.json").read_text(encoding="utf-8"))
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((source / "ramps").glob("*.json"))]
+    absolute = [SOURCE]
+    if found["plateau"]:
+        absolute.append(
+            {"kind": "absolute", **{name: round(2 * found["plateau"][name]) for name in SOURCE if "us" in name}}
+        )
+    kept = {
+        "machine": machine(),
+        "measured_at": time.strftime("%Y-%m-%d", time.gmtime(found["measured_at"])),
+        "density": {name: value for name, value in found.items() if name not in ("site_checks", "runs")},
+        "absolute": [
+            {
+                "objective": aim,
+                "arms": [_short(arm) for arm in answer({**found["definition"], "objective": aim}, records)["arms"]],
+            }
+            for aim in absolute
+        ],
+    }
+    directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(kept, separators=(",", ":"), sort_keys=True) + "\n"
+    (directory / f"{row.name}.json").write_text(text, encoding="utf-8")
+
+
+def _short(arm: t.Mapping[str, t.Any]) -> _Document:
+    """Return what a table by limits in microseconds shows of an arm."""
+    if arm["density"] is None:
+        return {"name": arm["name"], "density": "-", "ratio": "-"}
+    return {"name": arm["name"], "density": sentence.count(arm), "ratio": sentence.ratio(arm) or "-"}
+
+
+def machine() -> str:
+    """Return what this machine is."""
+    models = [line for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if "model name" in line]
+    model = models[0].partition(": ")[2] if models else platform.machine()
+    return f"{model}, {os.cpu_count()} CPUs, Linux {platform.release()}"
+
+
+def page(wanted: t.Sequence[Row], directory: Path) -> str:
+    """Return the page, from what was kept."""
+    measured = [row for row in wanted if (directory / f"{row.name}.json").exists()]
+    lines = [
+        "# The headline: figures",
+        "",
+        "`make headline-page` writes this page from the results that it keeps in `docs/bench/headline`. "
+        "[The headline](../headline.md) has the method.",
+        "",
+    ]
+    for row in measured:
+        each = json.loads((directory / f"{row.name}.json").read_text(encoding="utf-8"))
+        lines += [f"## Values {row.values}, {row.name}", "", f"{each['machine']}, {each['measured_at']}.", ""]
+        lines += [f"- {line}" for line in _sentences(each["density"])]
+        lines += ["", *_table(_ANSWER, [_answer(found) for found in each["density"]["arms"]]), ""]
+        beyond = _beyond(each["density"])
+        lines += [*_table(_BEYOND, beyond), ""] if beyond else []
+        lines += ["By limits in microseconds:", "", *_table(_ABSOLUTE, _absolute(each)), ""]
+    waiting = [row.name for row in wanted if row not in measured]
+    lines += [f"Not measured yet: {', '.join(waiting)}."] if waiting else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+_ANSWER = (
+    "profile",
+    "density",
+    "95 %, or what was seen",
+    "x DRAM",
+    "average / p99",
+    "what ends it",
+    "limits 10 % tighter, wider",
+)
+_BEYOND = (
+    "x what fits",
+    "servers",
+    "profile",
+    "average, x references",
+    "p99, x references",
+    "gap closed, average",
+    "p99",
+)
+_ABSOLUTE = ("at most, average / p99 us", "profile", "density", "x DRAM")
+
+
+def _sentences(density: _Document) -> list[str]:
+    notes = [f"note: {note}" for note in sentence.notes(density)]
+    return [sentence.sentence(density), *sentence.others(density), *notes]
+
+
+def _answer(arm: _Document) -> list[str]:
+    if arm["density"] is None:
+        return [arm["name"], *["-"] * (len(_ANSWER) - 1)]
+    found = arm["latency"]
+    moved = ", ".join(str(each["density"]) for each in arm["sensitivity"])
+    latency = f"{found['avg_us']:,.0f} / {found['p99_us']:,.0f} us"
+    return [
+        arm["name"],
+        sentence.count(arm),
+        sentence.sure(arm),
+        sentence.ratio(arm) or "-",
+        latency,
+        sentence.ending(arm),
+        moved,
+    ]
+
+
+def _absolute(kept: _Document) -> list[list[str]]:
+    return [
+        [f"{each['objective']['avg_us']} / {each['objective']['p99_us']}", arm["name"], arm["density"], arm["ratio"]]
+        for each in kept["absolute"]
+        for arm in each["arms"]
+    ]
+
+
+def _beyond(density: _Document) -> list[list[str]]:
+    """Return the latency beyond what fits into DRAM, and the share of the gap to DRAM that a profile closes."""
+    arms = [arm for arm in density["arms"] if arm["density"] is not None]
+    if len(arms) < 2:
+        return []
+    found = []
+    for times in TIMES:
+        size = round(times * arms[0]["density"])
+        of = {arm["name"]: latency(arm, size) for arm in arms[1:]}
+        for name, each in of.items():
+            slow = of.get(SLOW)
+            shown = [each] * 2 if isinstance(each, str) else [f"{value:.2f}" for value in each]
+            found.append([f"{times:g}", str(size), name, *shown, *closed(slow, each)])
+    return found
+
+
+def latency(arm: _Document, size: int) -> tuple[float, float] | str:
+    """Return average and p99 at a size as multiples of the references, or why there are none."""
+    if all(ramp["wall"] is not None and ramp["wall"] <= size for ramp in arm["rounds"]):
+        return "does not fit"
+    near = [
+        point
+        for ramp in arm["rounds"]
+        for point in ramp["points"]
+        if abs(point["size"] / size - 1) <= NEAR and not point["disturbed"] and point["references"]
+    ]
+    if not near:
+        return "not seen"
+    average, p99 = (
+        statistics.median(_best(each["fleet"])[name] / _best(each["references"])[name] for each in near)
+        for name in ("avg_us", "p99_us")
+    )
+    return average, p99
+
+
+def _best(of: _Document) -> _Document:
+    return of.get("punctual") or of["upper"]
+
+
+def closed(slow: tuple[float, float] | str | None, each: tuple[float, float] | str) -> list[str]:
+    """Return the share of the gap between the slow profile and DRAM that another one closes, for average and p99."""
+    if not isinstance(slow, tuple) or not isinstance(each, tuple) or slow == each:
+        return ["-", "-"]
+    return [
+        f"{(worst - value) / (worst - 1):.0%}".replace("%", " %") if worst > 1 else "-"
+        for worst, value in zip(slow, each)
+    ]
+
+
+def _table(titles: t.Sequence[str], body: t.Iterable[t.Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(each)} |" for each in (titles, ["---"] * len(titles), *body)]
+
+
 # ---- the commands
 
 
-def _arguments() -> argparse.Namespace:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["measure", "page"])
     parser.add_argument("--rows", type=Path, default=ROWS, help="file with the rows")
-    parser.add_argument("--only", default="", help="names of rows to measure, separated by commas")
-    parser.add_argument("--minutes", type=float, default=120, help="for all rows that are not finished (120)")
+    parser.add_argument("--only", default="", help="names of rows, separated by commas")
+    parser.add_argument("--minutes", type=float, default=120, help="no row is begun once they are over (120)")
     parser.add_argument("--inventory", type=Path, default=INVENTORY, help="the machine and its servers")
     parser.add_argument("--results", type=Path, default=ROOT / "results", help="directory of the results")
-    parser.add_argument("--study", default="headline", help="first part of the names of the searches")
     parser.add_argument("-e", dest="variables", action="append", default=[], help="as of ansible-playbook")
-    return parser.parse_args()
-
-
-def main() -> int:
-    arguments = _arguments()
-    all_rows = rows(arguments.rows)
-    results = Results(arguments.results.absolute(), arguments.study)
-    if arguments.command == "page":
-        published = Published(PUBLISHED)
-        for row in all_rows:
-            published.keep(results.of(row))
-        kept = [published.of(row) for row in all_rows]
-        PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables(kept)), encoding="utf-8")
-        BENCH.write_text(bench(kept), encoding="utf-8")
-        return 0
-    if not math.isfinite(arguments.minutes) or arguments.minutes < AROUND_MINUTES + SHORTEST_MINUTES:
-        raise HeadlineError(
-            f"--minutes: {arguments.minutes:g} is not allowed; the minimum is {AROUND_MINUTES + SHORTEST_MINUTES}"
-        )
-    wanted = chosen(all_rows, arguments.only)
-    with locked(results.directory) as lock:
-        problems = Study(results, arguments.inventory, arguments.variables, lock).measure(wanted, arguments.minutes)
-    print("\n".join(["", *answer([results.of(row) for row in all_rows]), ""]))
-    for problem in problems:
-        say(f"{problem}; run the same command again to continue")
-    return 1 if problems else 0
+    given = parser.parse_args()
+    known, names = rows(given.rows), [name for name in given.only.split(",") if name]
+    unknown = sorted(set(names) - {row.name for row in known})
+    if unknown:
+        parser.error(f"--only: {', '.join(unknown)} is not a row; the rows are {', '.join(row.name for row in known)}")
+    wanted = [row for row in known if not names or row.name in names]
+    results = given.results.absolute()
+    if given.command == "measure":
+        return measure(wanted, results, given.inventory, given.minutes, given.variables)
+    for row in wanted:
+        if is_finished(results, row):
+            keep(results, row, KEPT)
+    PAGE.write_text(page(known, KEPT), encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (HeadlineError, RunError) as error:
-        sys.exit(f"headline: {error}")
-    except KeyboardInterrupt:
-        say("interrupted; run the same command again to continue")
-        sys.exit(130)
+    sys.exit(main())

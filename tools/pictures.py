@@ -21,18 +21,19 @@ import zlib
 from pathlib import Path
 
 from diagrams import DIAGRAMS, svg
-from headline_rows import ROOT, Published, rows
 
-sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "report")]
+sys.path += [
+    str(Path(__file__).resolve().parents[1] / each) for each in (".ansible/collections", "tests", "tests/report")
+]
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import (
     comparison_page,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.density_page import density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import (
     ArmRuns,
     compare,
 )
 
+ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 # Keys of a text in a PNG.
 SOURCE, CHECKSUM = "Source", "Source SHA-256"
@@ -71,11 +72,6 @@ class Picture(t.NamedTuple):
     title: str
 
 
-def _density(source: Path) -> str:
-    (row,) = [each for each in rows(ROOT / "tools" / "headline.yml") if each.name == source.stem]
-    return density_page(Published(source.parent).of(row).density or {})
-
-
 def _synthetic_comparison(_source: Path) -> str:
     from synthetic_fleets import fleet_run
 
@@ -89,13 +85,6 @@ def _synthetic_comparison(_source: Path) -> str:
 
 
 PICTURES = {
-    "density.png": Picture(
-        "docs/bench/headline/3to1-influence0.json",
-        True,
-        _density,
-        "chart-curve",
-        "Redis servers in 680 MiB of DRAM: DRAM alone and zram",
-    ),
     "comparison.png": Picture(
         "tests/synthetic_fleets.py",
         False,

@@ -303,57 +303,6 @@
     });
   }
 
-  /* Upper part: N90 of each profile with its interval. Lower part: average and p99 of the worst host as shares of the SLO. */
-  function curve(colours) {
-    const palette = COLOURS[isDark() ? "dark" : "light"], profiles = data.profiles, points = profiles.flatMap((profile) => profile.curve);
-    const largest = Math.max(...points.map((point) => point.size), ...profiles.flatMap((profile) => profile.interval));
-    const sizes = linearTicks(largest, true), shares = logTicks(points.flatMap((point) => [point.avg, point.p99]).concat([1]));
-    const percent = (share) => number(100 * share) + " %";
-    const line = (figure, symbols, dash) => profiles.map((profile, index) => ({
-      name: profile.name, type: "line", xAxisIndex: 1, yAxisIndex: 1, color: palette[index % palette.length], symbolSize: figure === "p99" ? 9 : 8,
-      lineStyle: { width: 2, type: dash }, connectNulls: true,
-      data: profile.curve.map((point) => ({ value: [point.size, point[figure]], point, symbol: point.passed ? symbols[0] : symbols[1] })),
-    }));
-    const key = (name, symbol, dash) => ({ name, type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [], color: colours.soft, symbol, lineStyle: { width: 2, type: dash } });
-    const P99 = "p99 of the worst host", AVERAGE = "average of the worst host";
-    const height = 34 * profiles.length, below = 96 + height + 70, tall = 290;
-    const whiskers = profiles.map((profile, index) => {
-      const end = profile.interval[1] === null ? sizes.max : profile.interval[1];
-      const cap = { symbol: "rect", symbolSize: [2, 12] };
-      return { name: profile.name, type: "line", silent: true, tooltip: { show: false }, color: palette[index % palette.length], lineStyle: { width: 1.5 },
-        data: [Object.assign({ value: [profile.interval[0], index] }, cap),
-          profile.interval[1] === null ? { value: [end, index], symbol: "triangle", symbolRotate: -90, symbolSize: 10 } : Object.assign({ value: [end, index] }, cap)] };
-    });
-    return Object.assign(base(colours), {
-      title: [["the density N90, with its 95 % interval", 64], ["share of the SLO", below - 32]].map((each) => ({ text: each[0], left: 8, top: each[1],
-        textStyle: { color: colours.soft, fontSize: 12, fontWeight: 400 } })),
-      grid: [{ outerBoundsMode: "none", left: narrow() ? 72 : 110, right: 28, top: 88, height }, { outerBoundsMode: "none", left: narrow() ? 72 : 110, right: 28, top: below, height: tall }],
-      xAxis: [0, 1].map((grid) => ticked(colours, "value", sizes, number, { gridIndex: grid, splitLine: { show: !grid },
-        name: grid ? "hosts in the fleet" : "", nameLocation: "middle", nameGap: 28 })),
-      yAxis: [
-        axis(colours, { type: "category", gridIndex: 0, inverse: true, data: profiles.map((profile) => profile.name), splitLine: { show: false }, axisTick: { show: false },
-          axisLabel: { interval: 0, hideOverlap: false, width: narrow() ? 62 : 100, overflow: "truncate" } }),
-        ticked(colours, "log", shares, percent, { gridIndex: 1 }),
-      ],
-      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => {
-        const point = hit.data.point;
-        if (!point) return "<b>" + clean(hit.seriesName) + "</b>: N90 " + clean(hit.data.text);
-        return "<b>" + clean(hit.seriesName) + "</b>, " + clean(point.hosts) + "<br>" + AVERAGE + " " + number(point.avg_us) + " µs, " + percent(point.avg) + " of the SLO<br>"
-          + P99 + " " + number(point.p99_us) + " µs, " + percent(point.p99) + " of the SLO<br>" + clean(point.text);
-      } }),
-      series: [
-        ...line("p99", ["circle", "emptyCircle"], "solid"), ...line("avg", ["rect", "emptyRect"], "dashed"),
-        key(P99, "circle", "solid"), key(AVERAGE, "rect", "dashed"), ...whiskers,
-        ...profiles.map((profile, index) => ({ name: profile.name, type: "scatter", color: palette[index % palette.length], symbolSize: 11, z: 5,
-          data: [{ value: [profile.n90, index], text: profile.text }],
-          label: { show: true, position: profile.n90 > sizes.max / 2 ? "left" : "right", offset: [0, -12], color: colours.text, fontSize: 11, formatter: narrow() ? profile.short : profile.text } })),
-        { type: "line", xAxisIndex: 1, yAxisIndex: 1, data: [], silent: true, markLine: limitLines(colours, [[1, data.slo_text]]),
-          markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: shares.max }]] } },
-      ],
-      legend: Object.assign(base(colours).legend, { type: "plain", data: profiles.map((profile) => ({ name: profile.name })).concat([{ name: P99 }, { name: AVERAGE }]) }),
-    });
-  }
-
   /* An axis for values: logarithmic, or from 0. Counts have no ticks between whole numbers. */
   const scale = (colours, log, values, more) => ticked(colours, log ? "log" : "value",
     log ? logTicks(values) : linearTicks(Math.max(0, ...values), values.every(Number.isInteger)), number, more);
@@ -373,9 +322,161 @@
     })),
   });
 
-  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { curve } }[data.kind] || {};
+  /* A density: the curves of its ramps as shares of the objective, which the sliders move. The rules are those of
+   * plugin_utils/density; a test compares the two. */
+  const CLIP = 0.2, AROUND = [-0.05, 0, 0.05], FIGURES = ["average", "p99"];
+  const mean = (list) => list.reduce((sum, each) => sum + each, 0) / list.length;
+  function rising(values, weights) {
+    const blocks = [];
+    values.forEach((value, index) => {
+      blocks.push([value, weights[index], 1]);
+      while (blocks.length > 1 && blocks[blocks.length - 2][0] > blocks[blocks.length - 1][0]) {
+        const high = blocks.pop(), low = blocks.pop(), weight = low[1] + high[1];
+        blocks.push([(low[0] * low[1] + high[0] * high[1]) / weight, weight, low[2] + high[2]]);
+      }
+    });
+    return blocks.flatMap((block) => Array(block[2]).fill(block[0]));
+  }
+  function fitted(points, clip) {
+    const of = new Map();
+    for (const [size, value] of points) of.set(size, (of.get(size) || []).concat([Math.max(-clip, Math.min(clip, value))]));
+    const sizes = [...of.keys()].sort((a, b) => a - b);
+    return { sizes, fit: rising(sizes.map((size) => mean(of.get(size))), sizes.map((size) => of.get(size).length)) };
+  }
+  function crossing(points, wall) {
+    const { sizes, fit } = fitted(points, CLIP);
+    const at = (limit) => {
+      const place = fit.reduce((last, value, index) => (value <= limit ? index : last), -1);
+      if (place < 0) return Math.log(sizes[0]) - (sizes.length > 1 ? Math.log(sizes[1] / sizes[0]) / 2 : 0);
+      if (place + 1 < sizes.length) return Math.log(sizes[place]) + Math.log(sizes[place + 1] / sizes[place]) * (limit - fit[place]) / (fit[place + 1] - fit[place]);
+      return wall === null ? Math.log(sizes[place]) : Math.log(sizes[place] * wall) / 2;
+    };
+    const over = fit.some((value) => value > 0);
+    return { log: mean(AROUND.map(at)), open: !over && wall === null, below: fit[0] > 0 };
+  }
+  function median(values) {
+    const sorted = [...values].sort((a, b) => a - b), half = Math.floor(sorted.length / 2);
+    return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+  /* The natural logarithms of figure / limit of a point, by criterion. */
+  function excesses(point, aim) {
+    return [0, 1].flatMap((figure) => {
+      if (aim.kind === "absolute") return [Math.log(point.upper[figure] / aim.limits[figure])];
+      if (!point.beside) return [Math.log(point.fleet[figure] / aim.limits[figure] / data.idle[figure])];
+      return [Math.log(point.fleet[figure] / aim.limits[figure] / point.beside[figure]), Math.log(point.beside[figure] / aim.limits[figure] / data.idle[figure])];
+    });
+  }
+  function objective() {
+    const kind = document.getElementById("objective-kind").value;
+    return { kind, limits: FIGURES.map((name) => Math.exp(Number(document.getElementById("limit-" + name).value))) };
+  }
+  /* The levels of the references over a ramp, without the moods of the machine. */
+  function steady(sizes, levels) {
+    const middle = median(levels), order = sizes.map((nothing, index) => index).sort((a, b) => sizes[a] - sizes[b]);
+    const fit = rising(order.map((index) => Math.max(middle - 0.5, Math.min(middle + 0.5, levels[index]))), order.map(() => 1));
+    const found = [];
+    order.forEach((index, place) => { found[index] = fit[place]; });
+    return found;
+  }
+  function carried(arm, aim) {
+    const found = arm.rounds.filter((ramp) => ramp.points.some((point) => point.clean)).map((ramp) => {
+      const looked = ramp.points.filter((point) => point.clean);
+      const clean = looked.map((point) => ({ size: point.size, of: excesses(point, aim) }));
+      if (aim.kind === "absolute" && looked.every((point) => point.beside_upper)) FIGURES.forEach((nothing, figure) => {
+        const levels = looked.map((point) => Math.log(point.beside_upper[figure]));
+        steady(looked.map((point) => point.size), levels).forEach((calm, index) => { clean[index].of[figure] += calm - levels[index]; });
+      });
+      const all = clean[0].of.map((nothing, index) => crossing(clean.map((each) => [each.size, each.of[index]]), ramp.wall));
+      return Object.assign({ round: ramp.round }, all.reduce((least, each) => (each.log < least.log ? each : least)));
+    });
+    if (!found.length) return null;
+    return { found, size: Math.floor(Math.exp(median(found.map((each) => each.log))) * (1 + 1e-9)), open: found.some((each) => each.open), below: 2 * found.filter((each) => each.below).length >= found.length };
+  }
+  /* How many times as many hosts an arm carries, over the rounds that both have; empty if that is unknown. */
+  function timesText(arm, first) {
+    if (!arm || !first || arm.below || first.below) return "";
+    const pairs = arm.found.flatMap((each) => first.found.filter((other) => other.round === each.round).map((other) => each.log - other.log));
+    return pairs.length ? " (" + (arm.open ? "at least " : "") + Math.exp(median(pairs)).toFixed(1) + " ×)" : "";
+  }
+  const sizeText = (found) => (found === null ? "unknown" : (found.below ? "fewer than " : found.open ? "at least " : "") + found.size);
+  function said(aim) {
+    const all = data.arms.map((arm) => carried(arm, aim)), first = all[0];
+    document.getElementById("carried").textContent = data.arms.map((arm, index) => arm.name + " " + sizeText(all[index])
+      + (index ? timesText(all[index], first) : "")).join(", ");
+    FIGURES.forEach((name, figure) => {
+      const limit = aim.limits[figure];
+      document.getElementById("limit-" + name + "-text").textContent = aim.kind === "absolute" ? number(limit) + " µs" : limit.toFixed(2) + " ×";
+    });
+    return all;
+  }
+  function ramps(colours) {
+    const aim = objective(), all = said(aim), palette = COLOURS[isDark() ? "dark" : "light"];
+    const percent = (value) => (value >= 100 ? number(value) + " ×" : round(100 * value) + " %");
+    const share = (point, figure) => Math.exp(aim.kind === "absolute" ? excesses(point, aim)[figure] : excesses(point, aim)[point.beside ? 2 * figure : figure]);
+    const reference = (point, figure) => (!point.beside ? null
+      : aim.kind === "absolute" ? point.beside[figure] / aim.limits[figure] : Math.exp(excesses(point, aim)[2 * figure + 1]));
+    const every = data.arms.flatMap((arm) => arm.rounds.flatMap((ramp) => ramp.points));
+    const largest = Math.max(...every.map((point) => point.size), ...data.arms.flatMap((arm) => arm.rounds.map((ramp) => ramp.wall || 0)));
+    const sizes = linearTicks(largest, true);
+    const values = every.filter((point) => point.clean).flatMap((point) => [0, 1].flatMap((figure) => [share(point, figure), reference(point, figure)])).filter((value) => value).concat([1]);
+    const ticks = logTicks(values.map((value) => Math.min(value, 8)));
+    const left = narrow() ? 58 : 84, tall = 290, tops = [118, 118 + tall + 96];
+    const series = [];
+    [1, 0].forEach((figure, grid) => data.arms.forEach((arm, index) => {
+      const colour = palette[index % palette.length], at = { xAxisIndex: grid, yAxisIndex: grid };
+      const clean = arm.rounds.flatMap((ramp) => ramp.points.filter((point) => point.clean));
+      const fit = (of) => { const known = clean.filter((point) => of(point)); const f = fitted(known.map((point) => [point.size, Math.log(of(point))]), 3); return f.sizes.map((size, place) => [size, Math.exp(f.fit[place])]); };
+      arm.rounds.forEach((ramp) => {
+        series.push(Object.assign({ name: arm.name, type: "line", color: colour, lineStyle: { width: 1, opacity: 0.35 }, symbolSize: 6,
+          data: ramp.points.map((point) => ({ value: [point.size, share(point, figure)], point, figure, round: ramp.round, symbol: point.clean ? "circle" : "emptyCircle",
+            itemStyle: { opacity: point.clean ? 0.5 : 0.9 } })) }, at));
+        if (ramp.wall !== null) series.push(Object.assign({ name: arm.name, type: "scatter", color: colour, symbolSize: 15, z: 6, data: [{ value: [ramp.wall, 1], end: ramp.end, round: ramp.round,
+          symbol: "path://M2 0L10 8L18 0L20 2L12 10L20 18L18 20L10 12L2 20L0 18L8 10L0 2Z" }] }, at));
+      });
+      series.push(Object.assign({ name: arm.name, type: "line", silent: true, color: colour, symbol: "none", lineStyle: { width: 2.5 }, data: fit((point) => share(point, figure)), z: 4 }, at));
+      series.push(Object.assign({ name: arm.name, type: "line", silent: true, color: colour, symbol: "none", lineStyle: { width: 1.5, type: "dashed" }, data: fit((point) => reference(point, figure)), z: 3 }, at));
+      if (all[index]) series.push(Object.assign({ name: arm.name, type: "scatter", silent: true, color: colour, symbol: "diamond", symbolSize: 12, z: 7, data: [[all[index].size, 1]],
+        label: { show: !grid, position: "top", distance: 6 + 15 * index, color: colours.text, fontWeight: 600, formatter: arm.name + " " + sizeText(all[index]) } }, at));
+    }));
+    const key = (name, type) => ({ name, type: "line", data: [], color: colours.soft, symbol: "none", lineStyle: { width: 2, type } });
+    return Object.assign(base(colours), {
+      title: [["p99 as a share of the objective", tops[0] - 34], ["average as a share of the objective", tops[1] - 34]].map((each) => ({ text: each[0], left: 8, top: each[1],
+        textStyle: { color: colours.soft, fontSize: 12, fontWeight: 400 } })),
+      grid: tops.map((top) => ({ outerBoundsMode: "none", left, right: 28, top, height: tall })),
+      xAxis: [0, 1].map((grid) => ticked(colours, "value", sizes, number, { gridIndex: grid, splitLine: { show: false }, name: "hosts in the fleet", nameLocation: "middle", nameGap: 28 })),
+      yAxis: [0, 1].map((grid) => ticked(colours, "log", ticks, percent, { gridIndex: grid })),
+      tooltip: Object.assign(base(colours).tooltip, { trigger: "item", formatter: (hit) => {
+        const found = hit.data;
+        if (found.end !== undefined) return "<b>" + clean(hit.seriesName) + "</b>, round " + found.round + ": " + hit.value[0] + " do not fit<br>" + clean(found.end);
+        const point = found.point;
+        return "<b>" + clean(hit.seriesName) + "</b>, round " + found.round + ", " + point.size + " hosts<br>" + FIGURES[found.figure] + " " + number(point.upper[found.figure]) + " µs, "
+          + percent(round(Number(share(point, found.figure).toPrecision(3)))) + " of the objective" + (point.beside ? "<br>references " + number(point.beside[found.figure]) + " µs" : "")
+          + (point.page_ins === null ? "" : "<br>" + number(point.page_ins) + " page-ins per second") + (point.clean ? "" : "<br>disturbed: " + clean(point.disturbed));
+      } }),
+      series: series.concat([key("fleet", "solid"), key("references", "dashed")], [0, 1].map((grid) => ({ type: "line", xAxisIndex: grid, yAxisIndex: grid, data: [], silent: true,
+        markLine: limitLines(colours, [[1, "objective"]]),
+        markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: ticks.max }]] } }))),
+      legend: Object.assign(base(colours).legend, { type: "plain", data: data.arms.map((arm) => ({ name: arm.name })).concat([{ name: "fleet" }, { name: "references" }]) }),
+    });
+  }
+
+  const DRAW = { run: { percentiles, hosts, heat, time }, comparison: { percentiles, ratios }, density: { ramps } }[data.kind] || {};
   for (const chart of data.lines || []) DRAW[chart.name] = lines(chart);
-  if (data.kind === "run") {
+  function setSliders() {
+    const kind = document.getElementById("objective-kind").value, ends = data.sliders[kind];
+    FIGURES.forEach((name, figure) => {
+      const slider = document.getElementById("limit-" + name);
+      slider.min = Math.log(ends[figure][0]);
+      slider.max = Math.log(ends[figure][1]);
+      slider.step = "any";
+      slider.value = Math.log(ends[figure][2]);
+    });
+  }
+  if (data.kind === "density") {
+    setSliders();
+    document.getElementById("objective-kind").addEventListener("change", () => { setSliders(); draw(); });
+    for (const name of FIGURES) document.getElementById("limit-" + name).addEventListener("input", () => draw());
+  } else if (data.kind === "run") {
     data.curves = (latency) => data.cells.map((cell) => ({ name: cell.title, points: cell.curves[latency] }));
   } else {
     data.curves = () => {

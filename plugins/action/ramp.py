@@ -15,7 +15,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import line as live
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import live
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import Objective
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, windows
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import (
     LONGEST_LINE,
     LONGEST_STREAM,
@@ -109,12 +111,20 @@ class ActionModule(ActionBase):
             record.add(event, found)
             directory.write_json(file, record.document)
             if event == "window":
-                Display().display(live.window_line(found["window"]))
+                Display().display(self._line(found["window"], record.document))
             elif event == "note":
                 Display().display(f"{live.MARK}{found['text']}")
             elif event == "end":
                 Display().display(live.end_line(found["end"]))
                 return
+
+    def _line(self, window: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> str:
+        """Return a window as a line, next to the objective of the plan."""
+        aim = self._task.args["plan"]["objective"]
+        plateau = aim.get("plateau")
+        idle = plateau and Figures(plateau["avg_us"], plateau["p99_us"], 0)
+        (only,) = windows({**record, "windows": [window]})
+        return live.line(only, Objective.of(aim), idle)
 
     def _lines(self, path: str, silent: float = _SILENT_SECONDS) -> t.Iterator[str]:
         """Yield the whole lines of the stream, as they come.

@@ -85,7 +85,7 @@ _SHARED = (_REPORT, "memstretch.density.solotest")
 # Modules that publish a page: where their result has its directory, and the files to open, the first one that exists.
 _PUBLISHING: dict[str, tuple[str, tuple[str, ...]]] = {
     _REPORT: ("report", ("comparison.html", "report.html")),
-    "memstretch.density.density_search": ("density", ("density.html",)),
+    "memstretch.density.density": ("density", ("density.html",)),
     "memstretch.density.study": ("study", ("comparison.html", "optimize.txt")),
 }
 

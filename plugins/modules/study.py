@@ -37,7 +37,6 @@ extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir
   - memstretch.density.prices
-  - memstretch.density.checked_run
   - memstretch.density.checked_site
   - memstretch.density.resumed
 options:
@@ -112,6 +111,13 @@ options:
       - By default the newest study is continued if it is unfinished and has the same settings; otherwise a new one
         starts.
     type: str
+  run:
+    description:
+      - The settings that all runs have in common, as M(memstretch.density.benchmark_run) returns them with
+        O(memstretch.density.benchmark_run#module:state=checked). A study that was begun with another load, matrix, SLO
+        or fleet is not continued.
+    type: dict
+    required: true
 author:
   - The memstretch.density contributors (@memstretch)
 """

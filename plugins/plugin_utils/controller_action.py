@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base class of actions that run only on the controller, and the options that they share."""
+"""The base class of the action that runs only on the controller, and what its modules share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,6 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import failures
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
-
-RESULTS_DIR = {"type": "str", "default": "results"}
-PRICES = {"type": "dict", "default": {}}
-COST_EXAMPLE = {"type": "bool", "default": False}
-CHECKED_RUN = {"type": "dict", "required": True}
-SITE = {"type": "dict", "default": {}}
-RESUME = {"type": "bool", "default": True}
-ATTEMPTS = {"type": "raw", "default": 3}
 
 
 class ControllerAction(ActionBase):

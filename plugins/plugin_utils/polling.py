@@ -21,12 +21,11 @@ LONG_TASK_SECONDS = 0.5
 
 # Last part of the names of actions that measure, or run other playbooks.
 _LONG = (
-    "density_search",
+    "density",
     "study",
     "memory_bandwidth",
     "page_in_latency",
     "ramp",
-    "ramps",
     "site_noise",
     "writeback_benchmark",
 )

@@ -16,13 +16,13 @@ def main() -> int:
     """Print what is wrong, and return 1 if there is anything."""
     (path,) = ROOT.glob("results/density-*/density.json")
     document = json.loads(path.read_text(encoding="utf-8"))
-    base, tier = document["density"]
+    base, tier = document["arms"]
     wrong = [
         f"{name}: {what}"
         for name, what, is_wrong in (
             ("density.json", "the hosts are not restored", not document["restored"]),
             ("density.json", f"the base is {base['name']}, not dram", base["name"] != "dram"),
-            ("density.json", "a profile without probes", not all(each["probes"] for each in (base, tier))),
+            ("density.json", "a profile without a density", not all(each["density"] for each in (base, tier))),
             ("density.html", "missing", not path.with_suffix(".html").is_file()),
             ("index.html", "missing", not (ROOT / "results/index.html").is_file()),
             ("/var/lib/memstretch", "the record of a tuned host", pathlib.Path("/var/lib/memstretch").exists()),

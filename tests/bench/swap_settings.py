@@ -3,7 +3,7 @@
 
 python tests/bench/swap_settings.py [--pairs N] [--servers N] [--seconds N] [--write]
 
-Runs site.yml once, with profile swap and inventories/headline, and changes the settings in which the two profiles
+Runs site.yml once, with profile swap and tests/bench/fleet_of_48, and changes the settings in which the two profiles
 differ before each measured phase. The Redis servers, their pages in swap, and the swap file stay as they are, so a pair
 of phases differs in these settings only. Needs root; restores the machine. With --write the figures go to
 docs/bench/short.md.
@@ -98,7 +98,7 @@ def playbook(name: str, servers: int, *arguments: str) -> list[str]:
     """Return the command of a playbook on this machine."""
     program = pathlib.Path(sys.executable).with_name("ansible-playbook")
     limit = f"localhost:hypervisors:fleet[0:{servers - 1}]"
-    return [str(program), "-i", "inventories/headline", f"playbooks/{name}.yml", "--limit", limit, *arguments]
+    return [str(program), "-i", "tests/bench/fleet_of_48", f"playbooks/{name}.yml", "--limit", limit, *arguments]
 
 
 def measure(options: argparse.Namespace, arms: dict[str, Settings]) -> list[dict[str, t.Any]]:
@@ -167,7 +167,8 @@ def section(options: argparse.Namespace, arms: dict[str, Settings], load: float,
     )
     return (
         f"`tests/bench/swap_settings.py`, {datetime.date.today()}: {options.servers} Redis servers of "
-        f"inventories/headline in 680 MiB of DRAM and a swap file, values 3:1, influence {INFLUENCE}, {options.pairs} "
+        f"tests/bench/fleet_of_48 in 680 MiB of DRAM and a swap file, values 3:1, influence {INFLUENCE}, "
+        f"{options.pairs} "
         f"pairs of phases of {options.seconds} s. The fleet is filled once. The settings are changed between the "
         "phases, in pairs of alternating order. Figures are geometric means over the phases, of all requests of the "
         f"fleet; the ratio is that of the pairs, with its 95 % interval.\n\n{machine.describe(load)}"

@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
 STRETCHED = ROOT / "inventories" / "stretched" / "hosts.yml"
 DEMO = ROOT / "inventories" / "demo" / "hosts.yml"
-HEADLINE = ROOT / "inventories" / "headline" / "hosts.yml"
+RAMP = ROOT / "inventories" / "ramp" / "hosts.yml"
 LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
 
 # Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
@@ -50,19 +50,6 @@ SMALL = {
     "latency_benchmark_slo_avg_us": 1e8,
     "latency_benchmark_slo_p99_us": 1e8,
     "site_check": False,  # it takes 20 seconds
-}
-# The settings of a density search in small: one probe of each profile, which every machine passes.
-SMALL_SEARCH = {
-    "density_start": 1,
-    "density_probes": 1,
-    "density_slo_factor": 1000,
-    "density_probe": {
-        "latency_benchmark_duration": 1,
-        "latency_benchmark_warmups": 0,
-        "latency_benchmark_influences": [25],
-        "latency_benchmark_read_mixes": [100],
-        "latency_benchmark_min_overlap": 0,
-    },
 }
 ON_THIS_MACHINE = {
     "ansible_connection": "local",
@@ -83,6 +70,7 @@ CHANGES_THIS_MACHINE = tuple(
         "swap/",
         "test_boot_loader.py::",
         "test_charged_dram.py::",
+        "test_density.py::",
         "test_demo.py::test_a_mark",
         "test_demo.py::test_after_ctrl_c",
         "test_demo.py::test_root",
@@ -90,7 +78,6 @@ CHANGES_THIS_MACHINE = tuple(
         "test_headroom.py::",
         "test_page_in.py::",
         "test_fresh_hypervisor.py::test_check_mode",
-        "test_headline.py::",
         "test_noisy_host.py::",
         "test_plan.py::test_a_plan_for_existing_servers",
         "test_ramp.py::",

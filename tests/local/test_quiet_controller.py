@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller sleeps while it loads its own machine: the wake-ups of its processes during a probe are counted."""
+"""The controller sleeps while it loads its own machine: the wake-ups of its processes during a run are counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 
 import redis
 
-from .conftest import SMALL, SMALL_SEARCH, free_ports, wait_for, write_inventory
+from .conftest import SMALL, free_ports, wait_for, write_inventory
 
 HOSTS = ("a", "b")
 # Wake-ups are counted during this many requests to one Redis, at the 1,000 per second of SMALL, and again, at most so
@@ -91,17 +91,15 @@ def is_quiet(rates: dict[int, float]) -> bool:
     return bool(rates) and all(rate <= MOST for rate in rates.values())
 
 
-def test_the_controller_sleeps_while_a_probe_loads_its_machine(fleet, tmp_path):
+def test_the_controller_sleeps_while_a_run_loads_its_machine(fleet, tmp_path):
     first = free_ports(len(HOSTS))
     ports = range(first, first + len(HOSTS))
     hosts = {name: {"redis_port": port, "latency_benchmark_port": port} for name, port in zip(HOSTS, ports)}
     common = {**SMALL, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
     inventory = write_inventory(tmp_path / "hosts.yml", {"fleet": {"hosts": hosts, "vars": common}})
     # The test interrupts the load, which must not end before.
-    probe = {**SMALL_SEARCH["density_probe"], "latency_benchmark_duration": 1200}
-    size = {"profiles": "dram", "density_start": len(HOSTS), "density_max": len(HOSTS)}
-    variables = {**SMALL_SEARCH, **size, "density_probe": probe}
-    playbook = fleet.start("-e", json.dumps(variables), playbook="density", inventory=inventory)
+    variables = {"profiles": "dram,dram", "study_rounds": 1, "latency_benchmark_duration": 1200}
+    playbook = fleet.start("-e", json.dumps(variables), playbook="study", inventory=inventory)
     controller = Controller(playbook.pid, ports)
     wait_for("the load", controller.waits, playbook)
 

@@ -14,12 +14,11 @@ import socket
 import subprocess
 
 import pytest
-import yaml
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 
-from .conftest import ROOT, free_ports, wait_for
+from .conftest import free_ports, wait_for
 from .test_charged_dram import MEMORY, zram  # noqa: F401
 
 MIB = 2**20
@@ -329,68 +328,3 @@ def test_a_port_that_is_taken_is_an_error_that_names_it(ramp, fleet):
     found = ramp(servers=1, sizes=[1], references=0, more=[{"name": "reference", "port": port}])
     end = found.end()
     assert end["kind"] == "error" and "reference" in end["message"] and str(port) in end["message"]
-
-
-@pytest.fixture
-def playbook(fleet, untuned_machine):
-    """A function that returns the arguments of ramp.yml on six small instances, and their inventory."""
-
-    def arguments(**variables):
-        directory = fleet.path / "ramp"
-        directory.mkdir()
-        (directory / "group_vars").symlink_to(ROOT / "inventories" / "ramp" / "group_vars")
-        inventory = yaml.safe_load((ROOT / "inventories" / "ramp" / "hosts.yml").read_text(encoding="utf-8"))
-        inventory["all"]["children"]["fleet"]["hosts"] = {f"redis{number}": None for number in range(1, 7)}
-        path = directory / "hosts.yml"
-        path.write_text(yaml.safe_dump(inventory), encoding="utf-8")
-        small = {
-            "profiles": "dram",
-            "density_budget": "32M",
-            "density_references": 2,
-            "density_window": 1,
-            "density_wait": 0,
-            "density_id": "small",
-            "latency_benchmark_port": f"{{{{ {free_ports(8)} - 1 + (inventory_hostname[5:] | int) }}}}",
-            "latency_benchmark_key_count": 3000,
-            "latency_benchmark_rate": 500,
-        }
-        return {"playbook": "ramp", "inventory": path}, ["-e", json.dumps({**small, **variables})]
-
-    return arguments
-
-
-def document(fleet, name):
-    return json.loads((fleet.results / "small" / name).read_text(encoding="utf-8"))
-
-
-def nothing_is_left():
-    return not any(groups.RampGroup(name).exists() for name in (groups.FLEET, groups.REFERENCES))
-
-
-def test_the_playbook_shows_each_window_and_restores_the_machine(fleet, playbook):
-    where, arguments = playbook()
-    outcome = fleet.run_playbook(*arguments, **where)
-    assert outcome.status == 0, outcome.output
-    record = document(fleet, "ramps/dram-1.json")
-    assert record["end"]["kind"] == "does_not_fit" and record["end"]["machine"] == "this_machine"
-    shown = [line for line in outcome.output.splitlines() if line.startswith("|")]
-    assert len(shown) >= 2 + len(record["windows"]) and "do not fit" in shown[-1]
-    assert document(fleet, "ramps.json")["restored"] is True and nothing_is_left()
-
-
-def test_ctrl_c_ends_the_ramp_and_restores_and_the_same_command_continues(fleet, playbook):
-    where, arguments = playbook(density_budget="1G", density_sizes="1,2,6", density_rounds=2)
-    process = fleet.start(*arguments, **where)
-    second = fleet.results / "small" / "ramps" / "dram-2.json"
-    wait_for("a window", lambda: second.exists() and document(fleet, "ramps/dram-2.json")["windows"], process)
-    first = document(fleet, "ramps/dram-1.json")
-    process.send_signal(signal.SIGINT)
-    outcome = fleet.wait(process)
-    assert outcome.status != 0, outcome.output
-    assert document(fleet, "ramps/dram-2.json")["end"]["kind"] == "interrupted", outcome.output
-    assert document(fleet, "ramps.json")["restored"] is True and nothing_is_left()
-    again = fleet.run_playbook(*arguments, **where)
-    assert again.status == 0, again.output
-    assert document(fleet, "ramps/dram-1.json") == first, "a ramp that was finished is not conducted again"
-    assert document(fleet, "ramps/dram-2.json")["end"]["kind"] == "hosts"
-    assert document(fleet, "ramps.json")["restored"] is True and nothing_is_left()

@@ -195,35 +195,6 @@ def test_the_redis_role_and_the_benchmark_together(fleet, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
-def test_the_objective_comes_from_the_machine(fleet, tmp_path):
-    """site.yml with slo=calibrated, as make demo of an ordinary user runs it, in small."""
-    below = free_ports(4) - 1
-    variables = {
-        **{name: value for name, value in SMALL.items() if "_slo_" not in name},
-        "slo": "calibrated",
-        "slo_factor": 1000,
-        "site_check_blocks": 3,
-        "site_check_block_seconds": 0.1,
-        "latency_benchmark_key_count": 300,
-        "redis_directory": str(tmp_path / "state"),
-        "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
-    }
-    arguments = ["--limit", "localhost,this_machine,redis01,redis02", "-e", json.dumps(variables)]
-    checked = fleet.run_playbook("--check", *arguments, playbook="site", inventory=LOCAL)
-    assert checked.status == 0, checked.output
-    assert not list(fleet.results.glob("*/run.json"))
-    try:
-        outcome = fleet.run_playbook(*arguments, "-e", "run_id=mine", playbook="site", inventory=LOCAL)
-    finally:
-        removed = fleet.run_playbook(*arguments, playbook="teardown", inventory=LOCAL)
-    assert outcome.status == 0 and removed.status == 0, outcome.output + removed.output
-    (kept,) = fleet.results.glob("calibration-*/calibration.json")
-    calibration = json.loads(kept.read_text(encoding="utf-8"))
-    assert (calibration["hosts"], calibration["fitting"], calibration["factor"]) == (1, 2, 1000)
-    assert outcome.summary["run_id"] == "mine" and outcome.summary["fleet"]["reported"] == 2
-    assert outcome.summary["slo"] == calibration["slo"] and outcome.summary["verdict"] == "pass"
-
-
 def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
     # Nothing of the checkout's own configuration, in which the collection would be there already.
     environment = {

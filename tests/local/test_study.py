@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Studies and density searches, for real: playbooks that run whole playbooks, interrupted and resumed."""
+"""Studies, for real: playbooks that run whole playbooks, interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ exec /bin/date "$@"
         ("study", {"kind": "optimize"}, "the option profile (host_tuning_profile) is ''"),
         (
             "density",
-            {"profiles": "dram", "density_max": 3},
-            "density_max: 3 is out of range; it must be from 1 to 2, the hosts of the group fleet",
+            {"profiles": "dram", "density_budget": "64M"},
+            "hypervisors: the group has 0 hosts; a density needs exactly one, the machine on which the Redis servers",
         ),
         (
             "study",
@@ -214,19 +214,6 @@ def test_a_mistake_in_an_option_is_named(make_studies, fleet):
         ("study", {**search, "minutes": 0}, "study_minutes: 0 is out of range"),
         ("study", {**search, "settings": "vm.x"}, "study_settings: vm.x has no candidates in profile mine.yml"),
         ("study", {**search, "data": {**data, "cpu_governor": ""}}, "profile: mine.yml has no candidates"),
-        ("density_search", {"profiles": "dram", "start": 5}, "density_start: 5 is more than density_max, 2"),
-        ("density_search", {"profiles": "dram", "probes": 0}, "density_probes: 0 is out of range; it must be a whole"),
-        ("density_search", {"profiles": "dram", "factor": 1}, "density_factor: 1 is out of range; it must be a number"),
-        (
-            "density_search",
-            {"profiles": "dram", "overcommit": "2,3"},
-            "density_overcommit: '2,3' is a multiple of the hosts that fit into DRAM, which only slo=calibrated",
-        ),
-        (
-            "density_search",
-            {"profiles": "dram", "overcommit": [2, 0], "slo": "calibrated"},
-            "density_overcommit: 0 is out of range; it must be a number from 0.1 to 100",
-        ),
     ]
     config = {"profile": "dram", "load": {}, "matrix": {}}
     common = {"run": {"config": config, "expected": ["a", "b"]}, "results_dir": str(fleet.results)}
@@ -256,56 +243,6 @@ def test_a_damaged_document_is_named(make_studies, fleet):
         tasks.append({"memstretch.density.study": {"profiles": "dram,swap", "run": run, "results_dir": str(directory)}})
     messages = fleet.messages(tasks, studies.inventory, hosts="localhost", connection="local")
     assert [text in message for text, message in zip(cases.values(), messages)] == [True, True], messages
-
-
-@pytest.fixture
-def budget(needs_root):
-    """A control group whose memory is limited, and which does not swap."""
-    memory = pathlib.Path("/sys/fs/cgroup/memory")
-    if not memory.is_dir():
-        pytest.skip("making a control group needs the memory controller of cgroup v1")
-    group = memory / f"density-test-{os.getpid()}"
-    group.mkdir()
-    (group / "memory.limit_in_bytes").write_text("90M", encoding="ascii")
-    (group / "memory.swappiness").write_text("0", encoding="ascii")
-    yield group.name
-    group.rmdir()
-
-
-def test_the_density_under_a_dram_budget(budget, make_studies, fleet, tmp_path):  # the control group goes last
-    """One Redis of 52 MB fits into 90 MB, of two one is killed; the search resumes after an interruption."""
-    studies, ports = make_studies(
-        "a",
-        "b",
-        redis_daemon_cgroup=budget,
-        latency_benchmark_key_count=40000,
-        latency_benchmark_requests=500,
-    )
-    variables = {"profiles": "dram", "density_probes": 2}
-
-    # The second Redis is killed while it is filled, so the fill is where the search can be interrupted for certain.
-    interrupted = studies.interrupt("density", variables, "*-n0002-2/run.json")
-    assert interrupted.status != 0
-    document = studies.document("density")
-    assert [(run["size"], run["outcome"]) for run in document["runs"]] == [(1, "pass")] and document["restored"] is True
-    assert not (tmp_path / "state").exists(), "the instances are still there"
-
-    outcome = studies.run_playbook("density", variables)
-    assert outcome.status == 0, outcome.output
-    assert "Resuming density search" in outcome.output and "1 probe done" in outcome.output
-    document = studies.document("density")
-    # The attempt that was interrupted may have lost its hosts to Ctrl-C. It is invalid then, kept, and repeated.
-    judged = [run for run in document["runs"] if run["outcome"] != "invalid" or run["attempt"] > 1]
-    # A Redis that is killed in the fill, or just after its last reply, fails.
-    assert [(run["size"], run["outcome"]) for run in judged] == [(1, "pass"), (2, "fail")], document["attempts"]
-    (found,) = document["density"]
-    assert found["density"] <= 1 and found["passes"]["n90_interval"][0] == 0, "two probes prove little"
-    assert (found["stopped_by"], found["indicative"], found["ratio"], found["probes"]) == ("probes", True, None, 2)
-    lost = document["runs"][-1]["lost"]
-    assert lost and set(lost) <= set("ab"), "who was killed is named"
-    assert f"lost {', '.join(lost)}" in outcome.output
-    assert "dram is indicative" in (fleet.results / document["id"] / "density.html").read_text(encoding="utf-8")
-    assert not (tmp_path / "state").exists(), "the instances are still there"
 
 
 def stretched_in_small(tmp_path, servers):

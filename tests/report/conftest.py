@@ -8,15 +8,15 @@ import pathlib
 import random
 
 import pytest
-from synthetic_densities import empty, entry
 from synthetic_fleets import fleet_run
+from synthetic_ramps import definition, dram, tier
 from synthetic_throughput import study
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import answer as density_answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import page as density_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
 
 from .browser import Browser
@@ -69,42 +69,26 @@ def throughput(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def density(tmp_path_factory):
-    """A search under three profiles.
-
-    dram is known to one host, zram reaches the maximum and has invalid attempts, and swap is indicative, with an
-    undecided probe and a sick host.
-    """
-    place = tmp_path_factory.mktemp("density")
-    document = empty(["dram", "zram", "swap"], maximum=16)
-    outcomes = {
-        "dram": [(2, "pass"), (8, "fail"), *28 * [(4, "pass")], *8 * [(5, "fail")]],
-        "zram": [(8, "pass"), (16, "invalid"), *16 * [(16, "pass")]],
-        "swap": [(4, "pass"), (8, "undecided"), (9, "fail"), (10, "fail"), (11, "fail")],
-    }
-    document["runs"] = [
-        entry(arm, *each, labels=["DRAM budget of 130 MiB by cgroup fleet"], run_id=f"d-{arm}-{number}")
-        for arm, all_of_it in outcomes.items()
-        for number, each in enumerate(all_of_it)
+def ramps(tmp_path_factory):
+    """The page of a density from ramps of three profiles, and its answer: the drive's ramps run out of hosts."""
+    records = [
+        *dram((1, 2, 3)),
+        *tier("zram", (1, 2, 3), 28.5, page_ins=4000, stolen={26: 0.05}),
+        *tier("swap", (1, 2, 3), 40, fleet=lambda size: 1.3 + size / 100, page_ins=9000, drive_reads=9000),
     ]
-    for run in document["runs"]:
-        if (run["arm"], run["size"]) == ("dram", 8):
-            run["lost"] = ["vm0003"]
-        if run["arm"] == "swap" and run["outcome"] == "fail":
-            run["missed"] = ["vm0009"]
-    directory = RunDirectory(str(place), "density-1")
-    pathlib.Path(directory.path).mkdir()
-    density_result.publish(directory, document, lambda line: None)
-    return pathlib.Path(directory.path)
+    answer = density_answer.answer(definition(["dram", "zram", "swap"]), records)
+    page = tmp_path_factory.mktemp("ramps") / "density.html"
+    page.write_text(density_page.page(json.loads(json.dumps(answer))), encoding="utf-8")
+    return page, answer
 
 
 @pytest.fixture(scope="session")
-def pages(fleet, comparison, density, throughput):
+def pages(fleet, comparison, throughput, ramps):
     """A page of each kind, by the kind."""
     return {
         "run": fleet / "report.html",
         "index": fleet.parent / "index.html",
         "comparison": comparison,
-        "density": density / "density.html",
+        "density": ramps[0],
         "experiments": throughput,
     }

@@ -111,62 +111,6 @@ def test_the_throughput_has_its_answer_on_top(browser, throughput, look):
     )
 
 
-def test_a_search_for_the_density_draws_its_curve(browser, density, look):
-    page = density / "density.html"
-    browser.open(page)
-    assert browser.console() == []
-    assert browser.requests() == [page.resolve().as_uri()]
-    assert drawn(browser, ["curve"])["curve"] > 20
-    assert browser.driver.execute_script(
-        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
-    ), "wider than its screen"
-    header = browser.driver.find_element("tag name", "header").text
-    first = browser.driver.find_element("tag name", "h1").text
-    assert first.startswith("In all of the DRAM, zram carries 16 Redis servers, DRAM alone 4: 4.0 times as many (")
-    swap = (
-        "swap passed with 4 Redis servers and failed with 9 (a fleet of 8 was undecided); DRAM alone passed with 4 and"
-    )
-    assert swap in header
-    terminal = (density / "density.txt").read_text(encoding="utf-8")
-    index = (density.parent / "index.html").read_text(encoding="utf-8")
-    assert first in terminal and swap in terminal and first in index, "one result has one headline"
-    assert "swap is indicative: too little is known" in header
-    assert "ends above the largest fleet that is allowed" in header and "1 of 18 attempts could not be judged" in header
-    assert header.count("DRAM budget of 130 MiB by cgroup fleet") == 1
-    assert "vm0009 missed the SLO in all 3 probes that held it" in header
-    if look == "desktop":
-        seen = browser.hover("curve", 0)
-        assert "p99 of the worst host 120 µs, 40 % of the SLO" in seen and "1 of 1 probes passed" in seen
-        assert "average of the worst host 25 µs, 50 % of the SLO" in seen
-
-
-def test_the_density_as_text_and_as_data(density):
-    text = (density / "density.txt").read_text(encoding="utf-8")
-    assert "4 (4 to 4)" in text and "known within a factor of 1.25 after 38 probes" in text
-    assert "indicative; not finished, 5 probes so far" in text
-    found = {
-        each["name"]: each for each in json.loads((density / "density.json").read_text(encoding="utf-8"))["density"]
-    }
-    assert found["dram"]["passes"]["n90_interval"] == [4, 4] and found["dram"]["stopped_by"] == "factor"
-    assert found["zram"]["ratio"]["estimate"] == 4 and found["zram"]["passes"]["n90_interval"][1] is None
-    assert found["zram"]["discarded"] == 1 and found["zram"]["if_discarded_failed"]["n90"] <= 16
-    assert found["swap"]["passes"] != found["swap"]["not_fails"] and found["swap"]["ratio"]["estimate"] is None
-    assert found["dram"]["curve"][-1] == {
-        "size": 8,
-        "passed": 0,
-        "undecided": 0,
-        "failed": 1,
-        "invalid": 0,
-        "hosts_within_slo": 4,
-        "avg_us": 28,
-        "p99_us": 400,
-        "worst_host_avg_us": 34,
-        "worst_host_p99_us": 480,
-        "cpu_us": None,
-        "lost": ["vm0003"],
-    }
-
-
 PAID = {
     "date": "2026-01-31",
     "currency": "EUR",

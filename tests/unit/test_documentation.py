@@ -33,7 +33,7 @@ PUBLIC_ON_HOSTS = {
     "vm_fleet",
     "writeback_benchmark",
 }
-PUBLIC_ON_THE_CONTROLLER = {"density_plan", "density_search", "headroom", "report", "selftest", "site_check", "study"}
+PUBLIC_ON_THE_CONTROLLER = {"density", "density_plan", "headroom", "report", "selftest", "site_check", "study"}
 PUBLIC_PLUGINS = {"fleet_latency", "terse", "host_profile"}
 PUBLIC = PUBLIC_ON_HOSTS | PUBLIC_ON_THE_CONTROLLER
 IS_PUBLIC = "Public. Its options and results stay compatible within a major version."

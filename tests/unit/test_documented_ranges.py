@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm import optio
 from ansible_collections.memstretch.density.plugins.modules import kvm_info, solotest_schedule
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import options as forecast
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import options as headroom
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import plan as ramp
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import options as study
@@ -52,17 +53,10 @@ MODULE_RANGES = {
     "redis_instances": redis.RANGES,
     "swap_space": swap.RANGES,
     "density_plan": forecast.RANGES,
-    "ramps": {"rounds": study.RANGES["density_rounds"]},
-    "density_search": {
-        "maximum": study.RANGES["density_max"],
-        "probes": study.RANGES["density_probes"],
-        "target": study.RANGES["density_target"],
-        "overcommit": study.RANGES["density_overcommit"],
-        "factor": study.RANGES["density_factor"],
-        "slo_factor": run.SLO_FACTOR,
-        "minutes": study.RANGES["density_minutes"],
+    "density": {
+        "rounds": study.RANGES["density_rounds"],
+        **{name.partition("_")[2]: allowed for name, allowed in ramp.RANGES.items()},
     },
-    "calibrated_slo": {"factor": run.SLO_FACTOR},
     "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
     "site_check": {
         "rounds": site_check.ROUNDS,

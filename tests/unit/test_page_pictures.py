@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline
 from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
@@ -48,20 +47,11 @@ def test_each_picture_is_shown_with_words_for_those_who_cannot_see_it():
     assert all(len(words) > 20 for words, _place, _name in shown)
 
 
-def test_the_readme_begins_with_the_answer_of_its_picture():
-    source = pictures.PICTURES["density.png"].source
-    (row,) = [each for each in pictures.rows(ROOT / "tools" / "headline.yml") if each.name in source]
-    document = pictures.Published(ROOT / "docs" / "bench" / "headline").of(row).density
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    answer, _dot, few = headline.density(document).partition(". ")
-    assert answer in readme and few, "write the sentence of docs/bench/headline.md"
-
-
 def test_a_text_in_a_picture_is_read_back(tmp_path):
     path = tmp_path / "picture.png"
-    old = (pictures.IMAGES / "density.png").read_bytes()
+    old = (pictures.IMAGES / "comparison.png").read_bytes()
     path.write_bytes(pictures.with_texts(old, {"Comment": "new"}))
-    assert pictures.texts(path) == {**pictures.texts(pictures.IMAGES / "density.png"), "Comment": "new"}
+    assert pictures.texts(path) == {**pictures.texts(pictures.IMAGES / "comparison.png"), "Comment": "new"}
     # A reader of pictures checks the checksums of the parts.
     assert path.read_bytes().endswith(old[-12:]) and len(path.read_bytes()) == len(old) + 12 + len("Comment\0new")
 

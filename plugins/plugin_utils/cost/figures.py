@@ -15,8 +15,6 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost.options import OF_AN_ARM, PRICES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, PASS, UNDECIDED
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.charged_dram import Summary
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.pressure import of_carriers
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import recorded_machines
 
@@ -72,7 +70,7 @@ class PricedArm(t.NamedTuple):
         written_bytes_per_second: measured writes to these drives; None if unknown.
         vms_interval: the fewest and the most VMs that the server may carry; the most are None if unknown. None as a
             whole where the number was not searched for.
-        vms_ratio: C(estimate) and C(interval) of the VMs as a multiple of the baseline's, as in density.json.
+        vms_ratio: C(estimate) and C(interval) of the VMs as a multiple of the baseline's.
         node_bytes: memory of nodes without processors, such as CXL memory; it is a tier, too.
         hidden: whether a hypervisor below the operating system (IMDT) hides how much of the memory is DRAM.
     """
@@ -252,7 +250,7 @@ def _against(
 ) -> dict[str, t.Any]:
     """Return the saving of a VM against the reference, and the price of the tier at which the saving becomes 0.
 
-    The interval of a ratio becomes that of the saving. Where the ratio has no estimate, the saving has none.
+    The interval of a ratio becomes that of the saving.
     """
     against: dict[str, t.Any] = dict.fromkeys(
         (
@@ -275,8 +273,6 @@ def _against(
         return against
     if month_of_reference:
         against["server_ratio"] = round(month / month_of_reference, 4)
-    if vms_ratio and vms_ratio["estimate"] is None:
-        return against
     if month_of_reference:
         against["saving"] = round(1 - (month / row["vms"]) / (month_of_reference / reference["vms"]), 4)
     budget = month_of_reference * row["vms"] / reference["vms"]
@@ -388,72 +384,6 @@ def arm_of(
         writes.bytes_per_second if drives and len(drives) == len(areas) else None,
         node_bytes=sum(_nodes(record) for record in servers) / max(1, len(servers)),
         hidden=any((record.get("imdt") or {}).get("detected") for record in servers),
-    )
-
-
-class Measured(t.NamedTuple):
-    """Runs of one configuration and their verdict.
-
-    Attributes:
-        name: of the configuration.
-        runs: the directories of the runs.
-        verdict: of all of them together.
-        hosts: the size of the fleet.
-        measured_hosts: the size of the fleet in the runs. Its DRAM and what it writes are scaled to C(hosts).
-        hosts_interval: the fewest and the most hosts that meet the SLO, and
-        ratio: of the hosts to those of the first configuration; both as in PricedArm, only from a density search.
-    """
-
-    name: str
-    runs: t.Sequence[RunDirectory]
-    verdict: str
-    hosts: int
-    measured_hosts: int
-    hosts_interval: tuple[int, int | None] | None = None
-    ratio: t.Mapping[str, t.Any] | None = None
-
-
-def of_runs(paid: t.Mapping[str, t.Any], measured: t.Sequence[Measured]) -> dict[str, t.Any]:
-    """Return the cost of a VM in each of several configurations; savings are relative to the first.
-
-    Args:
-        paid: what prices() returned.
-        measured: the configurations.
-
-    Raises:
-        RunError: a file of a run is missing or damaged.
-    """
-    arms = []
-    for each in measured:
-        run = each.runs[0].read_json("run.json")
-        writes, charged = SwapWrites(run), Summary()
-        for directory in each.runs:
-            for phase in directory.read_json("run.json")["phases"]:
-                if phase["kind"] == "iteration" and (document_of_phase := directory.read_phase(phase, keep=None)):
-                    writes.add(document_of_phase)
-                    charged.add(document_of_phase)
-        arm = arm_of(each.name, run, each.verdict, each.hosts, writes, charged.document())
-        if each.hosts and each.hosts != each.measured_hosts:
-            arm = scaled(arm, each.hosts / each.measured_hosts, run)
-        if each.hosts_interval:
-            servers, (low, high) = max(1, len(recorded_machines(run))), each.hosts_interval
-            arm = arm._replace(
-                vms_interval=(low // servers, None if high is None else high // servers), vms_ratio=each.ratio
-            )
-        arms.append(arm)
-    return document(paid, arms, arms[0].name)
-
-
-def scaled(arm: PricedArm, factor: float, run: t.Mapping[str, t.Any]) -> PricedArm:
-    """Return an arm as if its fleet had been larger or smaller by a factor, in servers that do not change.
-
-    A fleet takes DRAM and writes in proportion to its size, but never more DRAM than the servers have.
-    """
-    written, has = arm.written_bytes_per_second, _dram_of_one(list(recorded_machines(run).values()))
-    # Without a DRAM budget the whole server is paid, whatever the fleet takes of it.
-    dram = arm.dram_bytes if arm.dram_bytes >= has else min(has, factor * arm.dram_bytes)
-    return arm._replace(
-        dram_bytes=dram, written_bytes_per_second=None if written is None else round(factor * written, 1)
     )
 
 

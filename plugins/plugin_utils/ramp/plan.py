@@ -13,9 +13,10 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     SettingError,
     choice,
     number,
-    numbers,
     size_in_bytes,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import same_machine
 
 RANGES: Ranges = {
     "density_references": Range(int, 0, 1000, "servers that stay in DRAM"),
@@ -24,8 +25,8 @@ RANGES: Ranges = {
     "density_window": Range(int, 1, 3600, "seconds"),
     "density_settle": Range(float, 1, 600, "seconds"),
     "density_wait": Range(float, 0, 86_400, "seconds"),
-    "density_factor": Range(float, 1, 1e6, "times as slow as a server in DRAM next to it"),
-    "density_sizes": Range(int, 1, 10_000, "servers of a step"),
+    "density_hold": Range(float, 0, 1440, "minutes"),
+    "density_factor": Range(float, 1.01, 100, "times as slow as a server in DRAM next to it"),
 }
 BUDGET = Range(int, 16 * 2**20, 2**50, "bytes")
 WRITTEN = Range(int, 2**20, 2**60, "bytes")
@@ -36,6 +37,7 @@ _PLAN_NAMES = {
     "density_settle": "settle_seconds",
     "density_wait": "wait_seconds",
 }
+_SECONDS_A_MINUTE = 60
 _LOAD: dict[str, tuple[str, Range[t.Any]]] = {
     "rate": ("rate", Range(float, 0.1, 1e6, "requests per second")),
     "value_size": ("value_size", Range(int, 1, 2**29, "bytes")),
@@ -44,17 +46,50 @@ _LOAD: dict[str, tuple[str, Range[t.Any]]] = {
     "read_mixes": ("read_mix", Range(int, 0, 100, "percent of GETs")),
     "compressibility": ("compressibility", Range(float, 0, 1, "constant share of a value")),
 }
+RELATIVE, ABSOLUTE = "relative", "absolute"
+_INSTEAD = (
+    "Fleets of a given size can be measured on any hosts and VMs: playbooks/site.yml judges one, playbooks/study.yml "
+    "compares profiles with it"
+)
 _ARRIVALS = ("periodic", "jitter", "poisson")
+
+
+def refuse_other_fleets(
+    groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> None:
+    """Refuse a fleet that a ramp cannot let grow: it starts Redis servers itself, all on one machine.
+
+    Raises:
+        SettingError: there is not exactly one hypervisor, or the fleet is VMs or has hosts on other machines.
+    """
+    hypervisors, fleet = groups.get("hypervisors", []), groups.get("fleet", [])
+    if len(hypervisors) != 1:
+        raise SettingError(
+            f"hypervisors: the group has {len(hypervisors)} hosts; a density needs exactly one, the machine on which "
+            f"the Redis servers of the fleet start. {_INSTEAD}"
+        )
+    if "vm_fleet_count" in hostvars[hypervisors[0]] or groups.get("fleet_vms"):
+        raise SettingError(
+            "vm_fleet_count: is set, but a density cannot start VMs yet, only Redis servers on the machine itself. "
+            f"Leave it out and name Redis servers in the group fleet, as in inventories/ramp. {_INSTEAD}"
+        )
+    places = same_machine([hypervisors[0], *fleet], hostvars)
+    elsewhere = [name for name in fleet if places[name] != hypervisors[0]]
+    if elsewhere:
+        raise SettingError(
+            f"fleet: {', '.join(elsewhere[:3])}{' and others' if elsewhere[3:] else ''} is not on {hypervisors[0]}: it "
+            f"is reached in another way. A density starts its Redis servers on one machine. {_INSTEAD}"
+        )
 
 
 def plan_of(
     given: t.Mapping[str, t.Any], fleet: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]
 ) -> dict[str, t.Any]:
-    """Return the plan of a ramp, without its tier and the path of the client, which the machine has.
+    """Return the plan of a ramp, without its sizes, its tier and the path of the client, which the machine has.
 
     Args:
-        given: the variables of the playbook, density_budget, density_written and those of RANGES; an empty one has its
-            default.
+        given: the variables of the playbook: slo, density_budget, density_written and those of RANGES; an empty one has
+            its default.
         fleet: names of the instances, in the order in which they join.
         hostvars: their variables.
 
@@ -62,33 +97,64 @@ def plan_of(
         SettingError: one is missing or out of range.
     """
     if not fleet:
-        raise SettingError("fleet: this group is empty; it must have the instances that may join")
+        raise SettingError("fleet: this group is empty; it must have the Redis servers that may join")
     values = {
         name: number(name, given[name], allowed)
         for name, allowed in RANGES.items()
-        if name != "density_sizes" and given.get(name) not in (None, "")
+        if given.get(name) not in (None, "")
     }
     names = list(fleet)[: values.get("density_max", len(fleet))]
-    servers = [{"name": name, "port": _variable(hostvars, name, "port")} for name in names]
-    first = 1 + max(int(server["port"]) for server in servers)
+    if values.get("density_max", 0) > len(fleet):
+        raise SettingError(
+            f"density_max: {values['density_max']} is out of range; it must be from 1 to {len(fleet)}, the hosts of "
+            "the group fleet"
+        )
+    ports = [_port(hostvars, name) for name in names]
     budget = given.get("density_budget")
     if budget in (None, ""):
         raise SettingError("density_budget: is missing; it must be the DRAM of the fleet, such as 256M")
-    sizes, written = given.get("density_sizes"), given.get("density_written")
+    written = given.get("density_written") or "2G"
     return {
-        "servers": servers,
+        "servers": [{"name": name, "port": port} for name, port in zip(names, ports)],
         "references": [
-            {"name": f"reference{place + 1}", "port": first + place}
+            {"name": f"reference{place + 1}", "port": max(ports) + 1 + place}
             for place in range(values.get("density_references", 6))
         ],
         "budget_bytes": number("density_budget", size_in_bytes("density_budget", str(budget)), BUDGET),
-        "sizes": [] if sizes in (None, "", []) else numbers("density_sizes", sizes, RANGES["density_sizes"]),
         "growth": 0.1,
-        "written_bytes": number("density_written", size_in_bytes("density_written", str(written or "2G")), WRITTEN),
+        "written_bytes": number("density_written", size_in_bytes("density_written", str(written)), WRITTEN),
         **{_PLAN_NAMES[name]: value for name, value in values.items() if name in _PLAN_NAMES},
-        "objective": {"kind": "relative", "factor": values.get("density_factor", 2.0)},
+        "hold_seconds": _SECONDS_A_MINUTE * values.get("density_hold", 0),
+        "objective": _objective(given, values, hostvars[names[0]]),
         "user": str(hostvars[names[0]].get("redis_daemon_user") or ""),
         "load": _load(hostvars, names[0]),
+    }
+
+
+def _port(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> int:
+    return number("latency_benchmark_port", _variable(hostvars, name, "port"), Range(int, 1, 65_535, "port"))
+
+
+def _objective(
+    given: t.Mapping[str, t.Any], values: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """Return the objective: relative to servers in DRAM, or the limits of the fleet in microseconds."""
+    kind = choice("slo", given.get("slo") or RELATIVE, (RELATIVE, ABSOLUTE))
+    if kind == RELATIVE:
+        return {"kind": kind, "factor": values.get("density_factor", 2.0)}
+    if "density_factor" in values:
+        raise SettingError(f"density_factor: has no effect with slo={ABSOLUTE}; it is for slo={RELATIVE}")
+    defaults = {"avg_us": run.SLO_AVG_US, "p99_us": run.SLO_P99_US}
+    return {
+        "kind": kind,
+        **{
+            name: number(
+                f"latency_benchmark_slo_{name}",
+                variables.get(f"latency_benchmark_slo_{name}", default),
+                run.RANGES[f"slo_{name}"],
+            )
+            for name, default in defaults.items()
+        },
     }
 
 

@@ -38,7 +38,10 @@ LONGEST_LINE = 64 * 2**20
 LONGEST_STREAM = 2**30
 _COSTS = ("conductor_cpu_seconds", "reclaim_cpu_seconds", "written_bytes")
 _MOST_HOSTS, _MOST_SECONDS = 10_000, 3600
-_ENDS = ("killed", "does_not_fit", "missed", "hosts", "interrupted", "error")
+# Of a ramp that says nothing, since something else than its fleet ended it.
+_CUT_OFF = ("interrupted", "error")
+_ENDS = ("killed", "does_not_fit", "missed", "hosts", *_CUT_OFF)
+RAMP, HOLD = "ramp", "hold"
 
 
 class _Samples(Kind):
@@ -183,6 +186,12 @@ def accepted(line: str, machine: str) -> tuple[str, dict[str, t.Any]]:
     return event, found
 
 
+def is_finished(document: t.Mapping[str, t.Any]) -> bool:
+    """Decide whether a record is of a whole ramp, so that it counts. Another one is conducted again."""
+    end = document["end"]
+    return bool(end) and end["kind"] not in _CUT_OFF
+
+
 class Record:
     """The record of a ramp, as it grows.
 
@@ -197,6 +206,7 @@ class Record:
             "schema": SCHEMA,
             "arm": arm,
             "round": number,
+            "kind": HOLD if plan.get("hold_seconds") else RAMP,
             "started_at": None,
             "finished_at": None,
             "load": plan["load"],
@@ -205,6 +215,7 @@ class Record:
             "realtime": None,
             "groups": None,
             "hosts": [server["name"] for server in plan["servers"]],
+            "tier": list(plan.get("tier", [])),
             "windows": [],
             "notes": [],
             "end": None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
@@ -145,113 +144,6 @@ def _sentence(document: _Document, of: _Document, row: _Document) -> str:
     word = "slower" if ratio > 1 else "faster" if ratio < 1 else "as fast"
     than = "as" if word == "as fast" else "than"
     return f"{of['name']} is {word} {than} {baseline}: {ratio:.2f} times its p99 ({sure}){where}"
-
-
-def density(document: _Document) -> str:
-    """Return the answer of a density search: the largest fleet under the best profile, and under the first one."""
-    first, *others = document["density"]
-    # With few probes, the densities say more about the prior than about the machine.
-    best = max(others, key=lambda each: (each["density"], each["seen"]["passed"]), default=None)
-    return _alone(document, first) if best is None else more_than_first(document, best)
-
-
-def all_of_density(document: _Document) -> list[str]:
-    """Return the sentence of a density search, and those of the other profiles."""
-    best = density(document)
-    sentences = (more_than_first(document, each) for each in document["density"][1:])
-    return [best, *(sentence for sentence in sentences if sentence != best)]
-
-
-def more_than_first(document: _Document, each: _Document) -> str:
-    """Return how many machines a profile of a density search carries, and how many the first profile.
-
-    Where too little is known for a density, return what the probes have shown so far.
-    """
-    first = document["density"][0]
-    if each["indicative"] or first["indicative"]:
-        return _shown(document, each, first)
-    return f"{_budget(document)}, {_carries(document, each)}, {_name(first)} {first['density'] or 'none'}{_gain(each)}."
-
-
-def _alone(document: _Document, only: _Document) -> str:
-    """Return how many machines the only profile of a search carries."""
-    if only["indicative"]:
-        return _shown(document, only)
-    low, high = only["passes"]["n90_interval"]
-    known = f"95 % interval {low} to {high}" if high is not None else f"{low} or more"
-    return f"{_budget(document)}, {_carries(document, only)} ({known})."
-
-
-def _shown(document: _Document, *found: _Document) -> str:
-    """Return what the probes of some profiles have shown. The kind of machine is named once."""
-    texts = [f"{_name(each)} {_seen(each['seen'], document if each is found[0] else None)}" for each in found]
-    probes = sum(each["probes"] for each in found)
-    few = f"{_spelled(probes)} probe{' is' if probes == 1 else 's are'} too few for a useful 95 % interval."
-    return f"{_budget(document)}, {'; '.join(texts)}. {few}"
-
-
-def _seen(seen: _Document, document: _Document | None) -> str:
-    """Return the fleets that passed, failed or were undecided.
-
-    Args:
-        seen: the entry of a profile.
-        document: the search, to name the kind of machine; None if that is named already.
-    """
-    noun = machine(document) if document else ""
-    undecided = [str(size) for size in seen["undecided"]]
-    fleets = "a fleet of" if len(undecided) == 1 else "fleets of"
-    note = f" ({fleets} {listed(undecided)} {'was' if len(undecided) == 1 else 'were'} undecided)" if undecided else ""
-    if not seen["passed"]:
-        text = f"failed with {counted(seen['missed'], noun) if noun else seen['missed']}" if seen["missed"] else ""
-        return f"{text or 'passed with no fleet that was tried'}{note}"
-    passed = counted(seen["passed"], noun) if noun else str(seen["passed"])
-    beyond = f" and failed with {seen['missed']}" if seen["missed"] else "" if note else ", the largest fleet tried"
-    return f"passed with {passed}{beyond}{note}"
-
-
-def machine(document: _Document) -> str:
-    """Return what a fleet is made of. Without VMs of its own, a search knows Redis servers only."""
-    return "VM" if document["definition"].get("vms") else "Redis server"
-
-
-def _budget(document: _Document) -> str:
-    """Return the DRAM of a search, to begin a sentence with."""
-    budgets = {run["dram"]["budget_bytes"] for run in document["runs"] if run.get("dram")} - {None}
-    if len(budgets) > 1:
-        return "Under these DRAM budgets"
-    return f"In {size_text(budgets.pop())} of DRAM" if budgets else "In all of the DRAM"
-
-
-def _name(found: _Document) -> str:
-    return "DRAM alone" if found["name"] == "dram" else str(found["name"])
-
-
-def _carries(document: _Document, found: _Document) -> str:
-    """Return how many machines a profile carries, and how many it may carry if probes were undecided."""
-    noun, least, most = machine(document), found["passes"]["n90"], found["not_fails"]["n90"]
-    if least == most:
-        return f"{_name(found)} carries {counted(least, noun) if least else f'no {noun}'}"
-    return f"{_name(found)} carries between {least} and {counted(most, noun)} (some probes were undecided)"
-
-
-def _gain(found: _Document) -> str:
-    """Return how many times as many machines a profile carries as the first one, with the 95 % interval."""
-    ratio = found["ratio"]
-    if ratio is None:
-        return ""
-    low, high = ratio["interval"]
-    if high is None and not low:
-        return ""
-    span, estimate = f"{_times(low)} {'or more' if high is None else f'to {_times(high)}'}", ratio["estimate"]
-    if estimate is None:
-        return f": {span} times as many"
-    return f": {_times(estimate)} times as many (95 % interval {span})"
-
-
-def _spelled(number: int) -> str:
-    """Return a number to begin a sentence with."""
-    words = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve")
-    return words[number] if number < len(words) else f"{number:,}"
 
 
 def experiments(sections: t.Sequence[t.Any]) -> str:

@@ -31,7 +31,7 @@ _ROW_FILE = "headline.json"
 
 # By kind, the file that only a result of this kind has.
 _KINDS = {
-    "density search": "density.json",
+    "density": "density.json",
     "search for better settings": "optimize.json",
     "study": "study.json",
     "comparison": "comparison.json",
@@ -40,9 +40,9 @@ _KINDS = {
 }
 _EXPERIMENTS = "experiment"
 # Results of these kinds have runs, whose names begin with theirs.
-_WITH_RUNS = ("density search", "search for better settings", "study")
+_WITH_RUNS = ("search for better settings", "study")
 _PLURALS = {
-    "density search": "density searches",
+    "density": "densities",
     "look at headroom": "looks at headroom",
     "study": "studies",
     "search for better settings": "searches for better settings",
@@ -121,7 +121,7 @@ def _may_write(path: str) -> bool:
 
 
 def rows(results_dir: str) -> list[Row]:
-    """Return the results in a directory, the newest first; runs of a study or a search are below it."""
+    """Return the results in a directory, the newest first; runs of a study are below it."""
     found = {}
     with os.scandir(results_dir) as entries:
         for entry in entries:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ledger of a study or a density search: every attempt at each of its runs, also those that do not count.
+"""The ledger of a study: every attempt at each of its runs, also those that do not count.
 
 An attempt that cannot be judged is repeated as a new run, and what is dropped may well have been what was bad: overload
 makes measurements invalid more often than idleness does. So the ledger shows what was discarded, and what would follow
@@ -23,7 +23,7 @@ _Entry = t.Mapping[str, t.Any]
 
 
 class Ledger:
-    """The attempts in the document of a study or a density search; entries are added, never removed.
+    """The attempts in the document of a study; entries are added, never removed.
 
     Args:
         document: of the study; its list C(attempts) is created if it has none.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ranges of the options of studies and density searches."""
+"""The ranges of the options of studies, and of the rounds of a density."""
 
 from __future__ import annotations
 
@@ -14,11 +14,4 @@ RANGES: Ranges = {
     "study_screening_rounds": Range(int, 1, 100, "rounds of screening before the slower half is dropped"),
     "study_minutes": Range(float, 1, 100_000, "minutes that all runs may take"),
     "density_rounds": Range(int, 1, 100, "ramps of each profile"),
-    "density_max": Range(int, 1, 100_000, "hosts of the fleet"),
-    "density_start": Range(int, 1, 100_000, "hosts of the fleet"),
-    "density_probes": Range(int, 1, 1000, "probes under each profile"),
-    "density_minutes": Range(float, 1, 100_000, "minutes that all probes may take"),
-    "density_target": Range(float, 0.1, 100, "times as many hosts as the first profile carries"),
-    "density_overcommit": Range(float, 0.1, 100, "times the hosts that fit into DRAM"),
-    "density_factor": Range(float, 1.01, 100, "high end of an interval as a multiple of the low end"),
 }

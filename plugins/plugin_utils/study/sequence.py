@@ -144,6 +144,7 @@ class Sequence:
         hypervisors: whether the inventory has hosts to tune.
         quiet: whether the output of the runs is in the log only. That of checks, of preparations and of restoring is
             always; with -v, everything is shown.
+        sets_up: whether the runs set up VMs or Redis instances, which must be removed at the end.
     """
 
     def __init__(
@@ -153,12 +154,14 @@ class Sequence:
         document: dict[str, t.Any],
         hypervisors: bool,
         quiet: bool = False,
+        sets_up: bool = True,
     ) -> None:
         self.directory = directory
         self.document = document
         self._file_name = file_name
         self._hypervisors = hypervisors
         self._quiet = quiet
+        self._sets_up = sets_up
         self._lock: t.IO[str] | None = None
         self._hosts_changed = False
         self._variables: dict[str, t.Any] = {}
@@ -288,7 +291,6 @@ class Sequence:
                 "resume": True,
                 "new_attempt": True,
                 "slo_enforce": False,
-                "slo": "",  # the study has an objective already
             },
             quiet=self._quiet,
         )
@@ -399,7 +401,9 @@ class Sequence:
 
     def _restoring(self) -> dict[str, str]:
         """Return the playbooks that restore the hosts, and what each does."""
-        steps = {"teardown": "removes the VMs and the Redis instances that were set up"}
+        steps = {}
+        if self._sets_up:
+            steps["teardown"] = "removes the VMs and the Redis instances that were set up"
         if self._hypervisors:
             steps["restore"] = "restores the settings of the hypervisors"
         return steps

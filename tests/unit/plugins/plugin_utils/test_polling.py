@@ -34,7 +34,7 @@ def interval_of(action, **arguments):
 @pytest.mark.parametrize(
     ("action", "arguments"),
     [
-        ("memstretch.density.density_search", {}),
+        ("memstretch.density.density", {}),
         ("memstretch.density.site_noise", {}),
         ("memstretch.density.solotest", {"mode": "{{ item.mode }}"}),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import plan_of
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import plan_of, refuse_other_fleets
 
 VARIABLES = {
     "latency_benchmark_key_count": 9000,
@@ -43,10 +43,10 @@ def test_instances_join_in_the_order_of_the_inventory_and_references_have_the_ne
 
 
 def test_the_conductor_takes_every_plan():
-    given = {"density_budget": "256M", "density_sizes": "1,3", "density_growth": 0.04, "density_window": 2}
+    given = {"density_budget": "256M", "density_hold": 0.5, "density_growth": 0.04, "density_window": 2}
     plan = plan_of({**given, "density_settle": 9, "density_wait": 0, "density_factor": 1.5}, FLEET, hostvars())
-    found = checked({**plan, "client": "/solotest", "tier": ["/dev/zram0"]})
-    assert (found.sizes, found.growth, found.window_seconds) == ((1, 3), 0.04, 2)
+    found = checked({**plan, "sizes": [1, 3], "client": "/solotest", "tier": ["/dev/zram0"]})
+    assert (found.hold_seconds, found.growth, found.window_seconds) == (30, 0.04, 2)
     assert found.written_bytes == 2**31, "two GiB, unless somebody allows more"
     assert (found.settle_seconds, found.wait_seconds, found.objective["factor"]) == (9, 0, 1.5)
 
@@ -63,7 +63,31 @@ def test_density_max_leaves_out_the_last_instances():
         ({"density_budget": "1M"}, FLEET, {}, "density_budget: .* is out of range"),
         ({"density_budget": "256M", "density_written": "1k"}, FLEET, {}, "density_written: .* is out of range"),
         ({"density_budget": "256M", "density_growth": 2}, FLEET, {}, "density_growth: 2 is out of range"),
-        ({"density_budget": "256M", "density_sizes": "3,x"}, FLEET, {}, "density_sizes"),
+        ({"density_budget": "256M", "density_hold": -1}, FLEET, {}, "density_hold: -1 is out of range"),
+        (
+            {"density_budget": "256M", "density_max": 4},
+            FLEET,
+            {},
+            "density_max: 4 is out of range; .* from 1 to 3, the",
+        ),
+        (
+            {"density_budget": "256M", "slo": "calibrated"},
+            FLEET,
+            {},
+            "slo: 'calibrated' is not allowed; .* relative, abs",
+        ),
+        (
+            {"density_budget": "256M", "slo": "absolute", "density_factor": 2},
+            FLEET,
+            {},
+            "density_factor: has no effect",
+        ),
+        (
+            {"density_budget": "256M", "slo": "absolute"},
+            FLEET,
+            {"latency_benchmark_slo_p99_us": 0},
+            "latency_benchmark_slo_p99_us: 0 is out of range",
+        ),
         ({"density_budget": "256M"}, [], {}, "fleet: this group is empty"),
         ({"density_budget": "256M"}, FLEET, {"latency_benchmark_rate": 0}, "latency_benchmark_rate: 0 is out of range"),
         ({"density_budget": "256M"}, FLEET, {"latency_benchmark_influences": [0, 25]}, "has 2 values; a ramp measures"),
@@ -80,3 +104,44 @@ def test_a_variable_that_is_missing_is_named():
     del without["redis1"]["latency_benchmark_rate"]
     with pytest.raises(SettingError, match="latency_benchmark_rate: is missing"):
         plan_of({"density_budget": "256M"}, FLEET, without)
+
+
+def test_the_objective_is_relative_or_that_of_the_fleet_in_microseconds():
+    def objective(given, **changes):
+        return plan_of({"density_budget": "256M", **given}, FLEET, hostvars(**changes))["objective"]
+
+    assert objective({}) == {"kind": "relative", "factor": 2.0}
+    assert objective({"slo": "absolute"}) == {"kind": "absolute", "avg_us": 50, "p99_us": 300}
+    limits = {"latency_benchmark_slo_avg_us": 80, "latency_benchmark_slo_p99_us": "500"}
+    assert objective({"slo": "absolute"}, **limits) == {"kind": "absolute", "avg_us": 80, "p99_us": 500}
+
+
+LOCAL = {"ansible_connection": "local"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "variables", "named"),
+    [
+        ({"fleet": ["a"]}, {}, "hypervisors: the group has 0 hosts; .*playbooks/site.yml"),
+        ({"hypervisors": ["kvm1", "kvm2"], "fleet": ["a"]}, {}, "hypervisors: the group has 2 hosts"),
+        (
+            {"hypervisors": ["kvm1"], "fleet": ["a"]},
+            {"kvm1": {"vm_fleet_count": 4}},
+            "vm_fleet_count: .* cannot start VMs",
+        ),
+        ({"hypervisors": ["kvm1"], "fleet": ["a"], "fleet_vms": ["a"]}, {}, "cannot start VMs yet"),
+        (
+            {"hypervisors": ["kvm1"], "fleet": ["a", "b"]},
+            {"b": {"ansible_connection": "ssh"}},
+            "fleet: b is not on kvm1",
+        ),
+    ],
+)
+def test_fleets_that_no_ramp_can_start_are_refused_with_what_to_do_instead(groups, variables, named):
+    hosts = {name: {**LOCAL, **variables.get(name, {})} for names in groups.values() for name in names}
+    with pytest.raises(SettingError, match=named):
+        refuse_other_fleets(groups, hosts)
+
+
+def test_instances_on_the_hypervisor_itself_are_taken():
+    refuse_other_fleets({"hypervisors": ["kvm1"], "fleet": ["a", "b"]}, dict.fromkeys(("kvm1", "a", "b"), LOCAL))

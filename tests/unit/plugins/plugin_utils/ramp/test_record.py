@@ -9,7 +9,7 @@ import json
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import Record, accepted
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import Record, accepted, is_finished
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 
 SAMPLE = {
@@ -128,3 +128,12 @@ def test_a_record_grows_with_the_stream():
     assert document["end"] == {**END, "machine": "this_machine"} and document["costs"] == COSTS
     assert document["groups"]["fleet"] == group and len(document["windows"]) == 1
     assert document["notes"] and "\x1b" not in document["notes"][0]
+
+
+def test_only_what_the_fleet_ended_is_a_whole_ramp():
+    plan = {"load": {"rate": 50}, "budget_bytes": 2**28, "growth": 0.1, "servers": []}
+    assert not is_finished(Record("zram", 1, plan).document), "it was never heard of again"
+    for kind, whole in (("does_not_fit", True), ("missed", True), ("interrupted", False), ("error", False)):
+        record = Record("zram", 1, {**plan, "hold_seconds": 60})
+        record.add(*accepted(text("end", at=9.0, end={**END, "kind": kind}, realtime=None, **COSTS), "m"))
+        assert is_finished(record.document) == whole and record.document["kind"] == "hold"

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import re
-
 import pytest
-from synthetic_densities import empty, entry
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
-from ansible_collections.memstretch.density.plugins.plugin_utils.study import density_result
 
 SLO = {"avg_us": 50, "p99_us": 300}
 
@@ -132,119 +128,6 @@ def test_each_arm_of_a_comparison_has_its_sentence():
     sentences = [headline.arm(document, run) for run in document["runs"]]
     assert sentences[0] == "" and sentences[1].startswith("swap is slower")
     assert sentences[2] == "zram is slower than dram: 1.20 times its p99 (indicative) in influence 0, 100 % GET"
-
-
-def density(outcomes, **changes):
-    document = empty(list(outcomes), maximum=16, **changes)
-    document["runs"] = [entry(arm, *each) for arm, found in outcomes.items() for each in found]
-    density_result.conclude(document)
-    return document
-
-
-DRAM = [*28 * [(4, "pass")], *8 * [(5, "fail")]]
-
-
-FEW = " probes are too few for a useful 95 % interval."
-
-
-def test_a_density_is_what_two_profiles_carry():
-    zram = [*20 * [(11, "pass")], *12 * [(13, "fail")]]
-    found = density({"dram": DRAM, "swap": [(3, "pass"), (4, "fail")], "zram": zram}, vms=True)
-    low, high = found["density"][2]["ratio"]["interval"]
-    assert headline.density(found) == (
-        "In all of the DRAM, zram carries 11 VMs, DRAM alone 4: 2.8 times as many "
-        f"(95 % interval {low:.1f} to {high:.1f})."
-    )
-    assert headline.all_of_density(found) == [
-        headline.density(found),
-        "In all of the DRAM, swap passed with 3 VMs and failed with 4; DRAM alone passed with 4 and failed with 5. "
-        f"38{FEW}",
-    ]
-
-
-def test_the_budget_of_a_density_is_named():
-    document = density({"dram": DRAM})
-    for run in document["runs"]:
-        run["dram"] = {"budget_bytes": 150 * 2**20}
-    # A Redis that died before the first phase leaves a run without figures of the DRAM.
-    document["runs"][0]["dram"] = None
-    assert headline.density(document) == (
-        "In 150 MiB of DRAM, DRAM alone carries 4 Redis servers (95 % interval 4 to 4)."
-    )
-    document["runs"][1]["dram"] = {"budget_bytes": 160 * 2**20}
-    assert headline.density(document).startswith("Under these DRAM budgets, ")
-
-
-def test_undecided_probes_leave_two_densities():
-    zram = [*20 * [(9, "pass")], *12 * [(10, "undecided")], *12 * [(13, "fail")]]
-    document = density({"dram": DRAM, "zram": zram})
-    least, most = (document["density"][1][name]["n90"] for name in ("passes", "not_fails"))
-    low, high = document["density"][1]["ratio"]["interval"]
-    assert least < most and headline.density(document) == (
-        f"In all of the DRAM, zram carries between {least} and {most} Redis servers (some probes were undecided), "
-        f"DRAM alone 4: {low:.1f} to {high:.1f} times as many."
-    )
-
-
-def test_a_density_at_the_maximum_has_an_open_interval():
-    found = headline.density(density({"dram": DRAM, "zram": [(8, "pass"), *20 * [(16, "pass")]]}))
-    assert re.fullmatch(
-        r".*carries 16 .*, DRAM alone 4: 4\.0 times as many \(95 % interval [34]\.\d or more\)\.", found
-    ), found
-
-
-def test_a_first_profile_that_carries_nothing_gives_no_multiple():
-    document = density({"dram": 30 * [(1, "fail")], "zram": [*20 * [(11, "pass")], *12 * [(13, "fail")]]})
-    assert headline.density(document) == "In all of the DRAM, zram carries 11 Redis servers, DRAM alone none."
-
-
-@pytest.mark.parametrize(
-    "outcomes, sentence",
-    [
-        ({"swap": [(1, "pass")]}, "swap passed with 1 Redis server, the largest fleet tried. One probe is"),
-        ({"swap": 3 * [(1, "fail")]}, "swap failed with 1 Redis server. Three probes are"),
-        (
-            {"swap": [(2, "undecided")]},
-            "swap passed with no fleet that was tried (a fleet of 2 was undecided). One probe is",
-        ),
-    ],
-)
-def test_few_probes_of_one_profile(outcomes, sentence):
-    found = headline.density(density(outcomes))
-    assert found == f"In all of the DRAM, {sentence} too few for a useful 95 % interval."
-
-
-def test_few_probes_say_what_they_have_shown():
-    def sentence(*probes):
-        outcomes = {arm: [probe[1:] for probe in probes if probe[0] == arm] for arm in ("dram", "zram")}
-        return headline.density(density(outcomes))
-
-    both = [
-        ("dram", 4, "pass"),
-        ("dram", 5, "fail"),
-        ("zram", 11, "pass"),
-        ("zram", 13, "undecided"),
-        ("zram", 16, "fail"),
-    ]
-    assert sentence(*both) == (
-        "In all of the DRAM, zram passed with 11 Redis servers and failed with 16 (a fleet of 13 was undecided); DRAM "
-        f"alone passed with 4 and failed with 5. Five{FEW}"
-    )
-    assert (
-        "zram passed with 11 Redis servers (fleets of 13 and 14 were undecided); DRAM alone passed with 4"
-        in sentence(*both[:4], ("zram", 14, "undecided"))
-    )
-    assert "zram passed with 8 Redis servers and failed with 16 (fleets of 11 and 13 were undecided)" in sentence(
-        *both, ("zram", 11, "undecided"), ("zram", 8, "pass")
-    )
-    assert "zram passed with no fleet that was tried (a fleet of 13 was undecided); DRAM" in sentence(
-        *both[:2], both[3]
-    )
-    assert "zram passed with 8 Redis servers and failed with 11; DRAM" in sentence(
-        *both, ("zram", 11, "fail"), ("zram", 8, "pass")
-    )
-    assert "zram passed with 11 Redis servers, the largest fleet tried; DRAM" in sentence(*both[:3])
-    assert "zram failed with 16 Redis servers; DRAM alone passed with 4 and" in sentence(*both[:2], both[4])
 
 
 def test_an_experiment_answers_in_a_sentence():

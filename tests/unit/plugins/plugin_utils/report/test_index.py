@@ -42,18 +42,18 @@ def test_all_results_are_listed_the_newest_first_with_links_that_work(tmp_path):
     rows = index.rows(str(tmp_path))
     assert [(row.name, row.kind) for row in rows] == [
         ("with space & #", "run"),
-        ("density-1", "density search"),
+        ("density-1", "density"),
         ("dram-1", "run"),
         ("both", "comparison"),
         ("wide", "experiment"),
     ]
     assert len(links(tmp_path)) == 5 and all(path.is_file() for path in links(tmp_path))
     text = (tmp_path / index.FILE).read_text(encoding="utf-8")
-    assert "<h1>All results: 2 runs, 1 density search, 1 comparison, 1 experiment</h1>" in text
+    assert "<h1>All results: 2 runs, 1 density, 1 comparison, 1 experiment</h1>" in text
     assert "the answer of density-1" in text and "INVALID" in text
 
 
-def test_the_runs_of_a_search_are_below_it(tmp_path):
+def test_the_runs_of_a_study_are_below_it(tmp_path):
     result(tmp_path, "s", "study.json", page="comparison.html")
     result(tmp_path, "s-dram-1", "run.json")
     result(tmp_path, "s-dram-1-attempt2", "run.json")

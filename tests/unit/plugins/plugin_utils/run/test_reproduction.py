@@ -45,7 +45,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[5]
         (["ap", "-e", "redis_auth='hunter2 x'"], "ap -e 'redis_auth=********'"),
         (["ap", "-e", "pin=hunter2"], "ap -e 'pin=********'"),
         (["ap", "-eprofile=swap"], "ap -eprofile=swap"),
-        (["ap", "-e", "fleet_size=10 slo_factor=2"], "ap -e 'fleet_size=10 slo_factor=2'"),
+        (["ap", "-e", "fleet_size=10 study_rounds=2"], "ap -e 'fleet_size=10 study_rounds=2'"),
         (["ap", "-bve", "key=hunter2"], "ap -bve 'key=********'"),
         (["ap", "-Kepin=hunter2"], "ap '-Kepin=********'"),
         (["ap", "-e", '{"ansible_become_pass": "hunter2"}'], """ap -e '{"ansible_become_pass": "********"}'"""),

@@ -1,0 +1,377 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer of a density: what its ramps say together, as the document density.json."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import cause, hosts, objective, rounds
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import Curve, curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import Objective, excess
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import (
+    Figures,
+    Window,
+    is_quiet,
+    windows,
+)
+
+SCHEMA = 1
+DRAM = "dram"
+EVERY, FLEET_ONLY = "every", "fleet"
+# The kind of a ramp that holds one size, and how that ends.
+HOLD = "hold"
+HELD, MISSED, DIED, UNDECIDED = "held", "missed", "died", "undecided"
+# The limits for which an answer is given next to the objective, and how far one of these densities may lie from the
+# density before the curve counts as flat there.
+SENSITIVITY = (0.9, 1.1)
+FLAT = 1.2
+# Hosts are judged, and the latency is described, over windows from this share of a size up to the size.
+NEAR_FOR_HOSTS, NEAR = 2 / 3, 0.9
+# A host is sick if it misses the limit of the p99 in most of at least this many windows, while few others do.
+_SICK_WINDOWS, _SICK_LEVEL, _FEW_OTHERS = 3, 0.01, 0.1
+
+_Document = t.Mapping[str, t.Any]
+
+
+class _Ramp(t.NamedTuple):
+    """A ramp that was judged. C(passes) is from the upper bounds, C(not_fails) from the lower ones."""
+
+    document: _Document
+    looked: list[Window]
+    clean: list[Window]
+    passes: Curve | None
+    not_fails: Curve | None
+
+
+def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.Any]:
+    """Return what the ramps of a study say.
+
+    Args:
+        definition: arms, objective, scope and load; docs/schemas/density.json.
+        ramps: their records, in any order. Ramps that ended by an error count with what was seen.
+    """
+    aim = Objective.of(definition["objective"])
+    holds = [ramp for ramp in ramps if ramp.get("kind") == HOLD]
+    ramps = [ramp for ramp in ramps if ramp.get("kind") != HOLD]
+    of_dram = [windows(ramp) for ramp in ramps if ramp["arm"] == DRAM]
+    idle, no_plateau = None, ""
+    try:
+        idle = objective.plateau(of_dram)
+    except objective.PlateauError as error:
+        no_plateau = str(error)
+    can_judge = idle is not None or aim.kind == objective.ABSOLUTE
+    judged = {
+        name: [
+            _judged(ramp, aim, idle) for ramp in sorted(ramps, key=lambda each: each["round"]) if ramp["arm"] == name
+        ]
+        for name in definition["arms"]
+    }
+    of_arms = {name: [each for each in holds if each["arm"] == name] for name in judged}
+    arms = [_arm(name, each, of_arms[name], definition, aim, idle) for name, each in judged.items() if can_judge]
+    base = judged[definition["arms"][0]]
+    for arm in arms[1:]:  # none without a plateau
+        arm["ratio"] = _ratio(judged[arm["name"]], base, aim)
+    return {
+        "schema": SCHEMA,
+        "definition": dict(definition),
+        "plateau": idle and idle._asdict(),
+        "no_plateau": no_plateau,
+        "arms": arms,
+    }
+
+
+def _judged(ramp: _Document, aim: Objective, idle: Figures | None, without: t.Container[str] = ()) -> _Ramp:
+    looked = [each for each in windows(ramp, without) if each.fleet]
+    clean = [each for each in looked if not each.disturbed and each.document["kind"] == "step"]
+    if idle is None and aim.kind == objective.RELATIVE:
+        return _Ramp(ramp, looked, clean, None, None)
+    upper, lower = (
+        curve(objective.excesses(clean, aim, idle, bound), cause.wall(ramp)) for bound in ("upper", "lower")
+    )
+    return _Ramp(ramp, looked, clean, upper, lower)
+
+
+def _arm(
+    name: str,
+    ramps: t.Sequence[_Ramp],
+    held: t.Iterable[_Document],
+    definition: _Document,
+    aim: Objective,
+    idle: Figures | None,
+) -> dict[str, t.Any]:
+    """Return the entry of an arm; C(density) is None if it has no ramp with a clean window."""
+    usable = [ramp for ramp in ramps if ramp.passes and ramp.not_fails]
+    common = {
+        "name": name,
+        "rounds": [_round(ramp, aim, idle) for ramp in ramps],
+        "tier": _tier(ramps),
+        "quiet": all(is_quiet(ramp.looked) for ramp in ramps),
+        "ratio": None,
+    }
+    if not usable:
+        return {**common, "density": None}
+    passes, not_fails = (
+        rounds.together([getattr(ramp, which).crossing for ramp in usable], aim.kind == objective.RELATIVE)
+        for which in ("passes", "not_fails")
+    )
+    density = passes.density
+    judged = _hosts(usable, density, aim, idle)
+    scope = definition.get("scope", EVERY)
+    if scope == EVERY and judged["every"] < density:
+        density = judged["every"]
+    hold = [_hold(ramp, aim, idle) for ramp in sorted(held, key=lambda each: each["round"])]
+    density = _largest_held(hold, density)
+    sick = judged["sick"]
+    without = None
+    if sick:
+        healthy = [_judged(ramp.document, aim, idle, set(sick)).passes for ramp in usable]
+        without = rounds.together([each.crossing for each in healthy if each]).density
+    causes = [cause.cause(ramp.passes, ramp.clean) for ramp in usable if ramp.passes]
+    low_high = [_moved(usable, aim, idle, factor) for factor in SENSITIVITY]
+    return {
+        **common,
+        "density": density,
+        "fleet_density": passes.density,
+        "passes": _listed(passes),
+        "not_fails": _listed(not_fails),
+        "interval": passes.interval
+        and not_fails.interval
+        and [min(density, passes.interval[0]), not_fails.interval[1]],
+        "span": [min(density, passes.span[0]), not_fails.span[1]],
+        "at_least": not_fails.at_least,
+        "at_most": passes.at_most,
+        "cause": max(causes, key=causes.count),
+        "end": next((ramp.document["end"] for ramp in usable if cause.wall(ramp.document) < math.inf), None),
+        "memory_alone": _memory_alone(usable),
+        "sensitivity": [{"factor": factor, "density": size} for factor, size in zip(SENSITIVITY, low_high)],
+        "flat": is_flat(low_high[0], passes.density, low_high[1]),
+        "latency": _latency(usable, density, aim, idle),
+        "hosts": {**judged, "density_without_sick": without},
+        "hold": hold,
+    }
+
+
+def _tier(ramps: t.Sequence[_Ramp]) -> dict[str, t.Any]:
+    """Return the swap areas of an arm, and their size together."""
+    sizes = [each.sum("swap_bytes") for ramp in ramps for each in ramp.looked]
+    areas: list[str] = next((ramp.document["tier"] for ramp in ramps if ramp.document.get("tier")), [])
+    return {"areas": areas, "bytes": max((size for size in sizes if size is not None), default=0)}
+
+
+def is_flat(tighter: int, density: int, wider: int) -> bool:
+    """Decide whether a curve is so flat near the limit that the limit decides, from the densities of other limits."""
+    return density > FLAT * max(1, tighter) or wider > FLAT * max(1, density)
+
+
+def _round(ramp: _Ramp, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+    """Return one ramp for the page: its points, its density, and its end."""
+    return {
+        "round": ramp.document["round"],
+        "density": ramp.passes and math.floor(ramp.passes.crossing.size * (1 + 1e-9)),
+        "decided_by": ramp.passes and _named(ramp.passes.decided_by),
+        "wall": None if cause.wall(ramp.document) == math.inf else cause.wall(ramp.document),
+        "end": ramp.document.get("end"),
+        "points": [_point(each, aim, idle) for each in ramp.looked],
+    }
+
+
+def _named(decided: t.Any) -> str | None:
+    return " ".join(decided) if isinstance(decided, tuple) else decided
+
+
+def _point(window: Window, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+    """Return a window as a point of the chart."""
+    document = window.document
+    return {
+        "size": window.size,
+        "kind": document["kind"],
+        "settled": document["settled"],
+        "disturbed": window.disturbed,
+        "fleet": {bound: each._asdict() for bound, each in window.fleet.items()},
+        "references": {bound: each._asdict() for bound, each in window.references.items()},
+        "page_ins_per_second": _rate(window, "page_ins"),
+        "charged_bytes": window.sum("charged_bytes"),
+        "excess": {" ".join(name): round(value, 4) for name, value in excess(window, aim, idle, "upper").of.items()}
+        if idle is not None or aim.kind == objective.ABSOLUTE
+        else {},
+    }
+
+
+def _rate(window: Window, name: str) -> float | None:
+    total = window.sum(name)
+    return None if total is None else round(total / window.document["seconds"], 1)
+
+
+def _listed(found: rounds.Rounds) -> dict[str, t.Any]:
+    return {
+        **found._asdict(),
+        "interval": found.interval and list(found.interval),
+        "span": list(found.span),
+    }
+
+
+def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) -> dict[str, t.Any] | None:
+    """Return the ratio to the first arm over the rounds that both have."""
+    of_base = {ramp.document["round"]: ramp for ramp in base}
+    pairs = [
+        (ramp, of_base[ramp.document["round"]])
+        for ramp in ramps
+        if ramp.passes and ramp.document["round"] in of_base and of_base[ramp.document["round"]].passes
+    ]
+    if not pairs:
+        return None
+    found = rounds.ratio(
+        [ours.passes.crossing for ours, _theirs in pairs if ours.passes],
+        [theirs.passes.crossing for _ours, theirs in pairs if theirs.passes],
+        aim.kind == objective.RELATIVE,
+    )
+    return {
+        "ratio": round(found.ratio, 3),
+        "values": [round(each, 3) for each in found.values],
+        "interval": found.interval and [each and round(each, 3) for each in found.interval],
+        "span": [each and round(each, 3) for each in found.span],
+    }
+
+
+def _moved(ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, factor: float) -> int:
+    """Return the density if all limits were this many times what they are."""
+    found = [
+        curve(objective.excesses(ramp.clean, aim, idle, "upper"), cause.wall(ramp.document), math.log(factor))
+        for ramp in ramps
+    ]
+    return rounds.together([each.crossing for each in found if each]).density
+
+
+def _memory_alone(ramps: t.Sequence[_Ramp]) -> int | None:
+    """Return the density if the CPUs did not matter."""
+    alone = [ramp.passes.fleet_alone for ramp in ramps if ramp.passes]
+    known = [each for each in alone if each]
+    return rounds.together(known).density if known else None
+
+
+def _near(ramps: t.Sequence[_Ramp], size: int, share: float) -> list[Window]:
+    """Return the clean windows from a share of a size up to it; those of the next size if there are none."""
+    clean = [each for ramp in ramps for each in ramp.clean]
+    found = [each for each in clean if share * size <= each.size <= size]
+    return found or [each for each in clean if each.size == min(window.size for window in clean)]
+
+
+def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+    """Return what the hosts of a fleet of the density wait, medians over the windows there."""
+    near = _near(ramps, size, NEAR)
+    met = [max(excess(each, aim, idle, "upper").of.values()) <= 0 for each in near]
+    found: dict[str, t.Any] = {
+        "windows": len(near),
+        "met": sum(met),
+        "requests": min(each.fleet["upper"].requests for each in near),
+    }
+    for name in ("avg_us", "p99_us"):
+        values = [getattr(each.fleet.get("punctual", each.fleet["upper"]), name) for each in near]
+        found[name] = round(statistics.median(values), 1)
+        beside = [
+            getattr(each.fleet.get("punctual", each.fleet["upper"]), name)
+            / getattr(each.references.get("punctual", each.references["upper"]), name)
+            for each in near
+            if each.references
+        ]
+        found[f"{name[:-3]}_ratio"] = round(statistics.median(beside), 3) if beside else None
+    return found
+
+
+def _hosts(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+    """Judge each host in the windows up to the density, and in smaller fleets if one misses the objective there."""
+    sick = _sick(ramps, density, aim, idle)
+    sizes = sorted({each.size for ramp in ramps for each in ramp.clean if each.size < density}, reverse=True)
+    at_density: hosts.Judged | None = None
+    every = 0
+    for size in [density, *sizes]:
+        judged = hosts.judge(_of_hosts(_near(ramps, size, NEAR_FOR_HOSTS), aim, idle, sick))
+        at_density = at_density or judged
+        if not judged.missed:
+            every = size
+            break
+    assert at_density
+    return {
+        **at_density._asdict(),
+        "smallest_miss": round(at_density.smallest_miss, 4),
+        "every": every,
+        "sick": sick,
+    }
+
+
+def _of_hosts(
+    near: t.Sequence[Window], aim: Objective, idle: Figures | None, without: t.Container[str]
+) -> dict[str, list[hosts.HostWindow]]:
+    """Return the windows of each host with the limits that held in them."""
+    found: dict[str, list[hosts.HostWindow]] = {}
+    for window in near:
+        average, p99 = (_limit(window, aim, idle, name) for name in ("avg_us", "p99_us"))
+        for name, load in window.document["hosts"].items():
+            if name not in without:
+                found.setdefault(name, []).append(hosts.HostWindow(load, average, p99))
+    return found
+
+
+def _limit(window: Window, aim: Objective, idle: Figures | None, figure: str) -> float:
+    """Return the limit of a figure in a window, in microseconds."""
+    if aim.kind == objective.ABSOLUTE:
+        return aim.limit(figure)
+    assert idle
+    beside = window.references.get("upper")
+    return aim.limit(figure) * getattr(beside or idle, figure)
+
+
+def _sick(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures | None) -> list[str]:
+    """Return the hosts that miss the limit of the p99 in most windows up to the density, while few others do."""
+    held: dict[str, int] = {}
+    missed: dict[str, int] = {}
+    for window in (each for ramp in ramps for each in ramp.clean if each.size <= max(density, ramp.clean[0].size)):
+        limit = _limit(window, aim, idle, "p99_us")
+        slow = [
+            name
+            for name, load in window.document["hosts"].items()
+            if hosts.binomial_tail(hosts.slow_requests(load["lower"], limit), load["upper"]["count"], hosts.ALLOWED)
+            <= _SICK_LEVEL
+        ]
+        if len(slow) > max(1, _FEW_OTHERS * len(window.document["hosts"])):
+            continue
+        for name in window.document["hosts"]:
+            held[name] = held.get(name, 0) + 1
+            missed[name] = missed.get(name, 0) + (name in slow)
+    return sorted(name for name, count in held.items() if count >= _SICK_WINDOWS and 2 * missed[name] > count)
+
+
+def _hold(ramp: _Document, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+    """Return how a size that was held ended: held, missed or died; undecided without a clean window."""
+    looked = [each for each in windows(ramp) if each.fleet]
+    size = max([each.size for each in looked] or [ramp["end"]["n"]])
+    values = [
+        max(excess(each, aim, idle, "upper").of.values())
+        for each in looked
+        if each.document["kind"] == "hold" and not each.disturbed
+    ]
+    if cause.wall(ramp) < math.inf:
+        state = DIED
+    elif ramp["end"]["kind"] == "missed":
+        state = MISSED
+    else:
+        state = _held(values) if values else UNDECIDED
+    return {"size": size, "windows": len(values), "state": state}
+
+
+def _largest_held(holds: t.Sequence[_Document], density: int) -> int:
+    """Return the density after holds: what did not hold is too many, whatever the ramps say."""
+    failed = [each["size"] for each in holds if each["state"] in (DIED, MISSED)]
+    if not failed:
+        return density
+    return max((each["size"] for each in holds if each["state"] == HELD), default=max(0, min(failed) - 1))
+
+
+def _held(values: t.Sequence[float]) -> str:
+    """Return whether a held fleet met its limits: its mean excess is within them, or not clearly beyond."""
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return HELD if statistics.fmean(values) - 2 * error <= 0 else MISSED

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ended a ramp: capacity, memory, the drive, the CPUs, or the tier's CPU work."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import CAPACITY, FLEET, Curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Window, over_budget
+
+MEMORY, DRIVE, CPUS, TIER_CPU, NO_HOSTS = "memory", "drive", "cpus", "tier_cpu", "no_hosts"
+# Ends of a ramp at which the fleet did not fit.
+DOES_NOT_FIT = ("killed", "does_not_fit")
+# Of the page-ins near the crossing, the share from which on they come from a drive; of the CPU time that is used
+# there, the share from which on the tier's own work fills the CPUs.
+_MOST, _TIER_SHARE = 0.5, 0.25
+# A fleet that is less than this many times as slow as its references next to it is not slow because of memory.
+_MEMORY_FACTOR = 1.15
+
+
+def wall(ramp: t.Mapping[str, t.Any]) -> float:
+    """Return the size at which a ramp ended because the fleet did not fit; infinite if that did not happen.
+
+    A fleet that had not settled within its budget when it was looked at does not fit either.
+    """
+    end = ramp.get("end") or {}
+    over = (
+        each["n"] for each in ramp["windows"] if not each["settled"] and over_budget(each, ramp.get("budget_bytes"))
+    )
+    return min([*over, *([end["n"]] if end.get("kind") in DOES_NOT_FIT else [])], default=math.inf)
+
+
+def cause(found: Curve, looked: t.Sequence[Window]) -> str:
+    """Return what ended a ramp.
+
+    Args:
+        found: where it crossed its objective.
+        looked: its clean windows.
+    """
+    if found.decided_by is None:
+        return NO_HOSTS
+    if isinstance(found.decided_by, str):
+        return CAPACITY
+    near = min(looked, key=lambda each: abs(math.log(each.size / found.crossing.high)))
+    whose, figure = found.decided_by
+    if whose == FLEET and not _is_as_fast_as_references(near, figure):
+        reads, page_ins = near.sum("drive_reads"), near.sum("page_ins")
+        return DRIVE if reads and page_ins and reads >= _MOST * page_ins else MEMORY
+    tier, busy = near.sum("tier_cpu_seconds"), _busy_seconds(near)
+    return TIER_CPU if tier and busy and tier >= _TIER_SHARE * busy else CPUS
+
+
+def _is_as_fast_as_references(window: Window, figure: str) -> bool:
+    """Decide whether a fleet misses an absolute limit although memory hardly makes it slower."""
+    if not window.references:
+        return False
+    return getattr(window.fleet["upper"], figure) < _MEMORY_FACTOR * getattr(window.references["upper"], figure)
+
+
+def _busy_seconds(window: Window) -> float:
+    return sum(
+        (each.get("busy") or 0) * (each.get("cpus") or 0) * window.document["seconds"]
+        for each in window.document["machines"].values()
+    )

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objective: how far a window is from its limits.
+
+Relative: the fleet at most so many times as slow as the references next to it at that moment, and these at most so many
+times as slow as idle DRAM, which is the plateau of the DRAM ramps. Absolute: limits in microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
+    FIGURES,
+    FLEET,
+    REFERENCES,
+    Criterion,
+    Excess,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import fitted
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, Window
+
+RELATIVE, ABSOLUTE = "relative", "absolute"
+# Clean windows that a plateau needs, and the factor within which half of them must agree.
+_ENOUGH, _AGREE = 5, 1.5
+# How far the references of a window may be from the median of their ramp, as a logarithm.
+_MOODS = 0.5
+
+
+class Objective(t.NamedTuple):
+    """What the fleet must meet: factors for a relative objective, microseconds for an absolute one."""
+
+    kind: str
+    avg_us: float
+    p99_us: float
+
+    @classmethod
+    def of(cls, definition: t.Mapping[str, t.Any]) -> Objective:
+        """Return the objective of a density's definition."""
+        if definition["kind"] == RELATIVE:
+            return cls(RELATIVE, definition["factor"], definition["factor"])
+        return cls(ABSOLUTE, definition["avg_us"], definition["p99_us"])
+
+    def limit(self, figure: str) -> float:
+        """Return the limit of a figure."""
+        return self.avg_us if figure == "avg_us" else self.p99_us
+
+
+class PlateauError(ValueError):
+    """The ramps in DRAM have no plateau. The text says why."""
+
+
+def plateau(dram: t.Iterable[t.Sequence[Window]]) -> Figures:
+    """Return the figures of idle DRAM: medians over the clean windows between half and all of what fits.
+
+    Args:
+        dram: the windows of each ramp in DRAM.
+
+    Raises:
+        PlateauError: there are too few such windows, or they disagree.
+    """
+    found: list[Figures] = []
+    for ramp in dram:
+        clean = [each for each in ramp if not each.disturbed]
+        most = max((each.size for each in clean), default=0)
+        for each in clean:
+            if 2 * each.size >= most:
+                found.append(_best(each.fleet, "upper"))
+    if len(found) < _ENOUGH:
+        raise PlateauError(
+            f"the ramps in DRAM have {len(found)} clean windows between half and all of the hosts that fit; "
+            f"{_ENOUGH} are needed to say how fast idle DRAM is"
+        )
+    medians: dict[str, float] = {}
+    for figure in FIGURES:
+        values = sorted(getattr(each, figure) for each in found)
+        low, _median, high = statistics.quantiles(values, n=4)
+        if high > _AGREE * low:
+            raise PlateauError(
+                f"the ramps in DRAM disagree: half of their windows have a {figure[:-3]} outside of {low:,.0f} to "
+                f"{high:,.0f} us. The machine is not quiet enough to say how fast idle DRAM is"
+            )
+        medians[figure] = statistics.median(values)
+    return Figures(medians["avg_us"], medians["p99_us"], sum(each.requests for each in found))
+
+
+def excess(window: Window, objective: Objective, idle: Figures | None, bound: str) -> Excess:
+    """Return how far a window is from its limits.
+
+    Ratios compare the same bound of fleet and references. Their upper bound is the punctual one, since a late wake-up
+    of the client on both sides says nothing about memory.
+
+    Args:
+        idle: the plateau; None for an absolute objective.
+        bound: C(upper), from which a fleet passes, or C(lower), from which it does not fail.
+    """
+    of: dict[Criterion, float] = {}
+    for figure in FIGURES:
+        limit = objective.limit(figure)
+        if objective.kind == ABSOLUTE:
+            of[FLEET, figure] = _ln(getattr(window.fleet[bound], figure), limit)
+            continue
+        fleet = getattr(_best(window.fleet, bound), figure)
+        if idle is None:
+            raise PlateauError("a relative objective needs ramps in DRAM, to say how fast idle DRAM is")
+        if not window.references:
+            of[FLEET, figure] = _ln(fleet, limit * getattr(idle, figure))
+            continue
+        reference = getattr(_best(window.references, bound), figure)
+        of[FLEET, figure] = _ln(fleet, limit * reference)
+        of[REFERENCES, figure] = _ln(reference, limit * getattr(idle, figure))
+    return Excess(window.size, of)
+
+
+def excesses(looked: t.Sequence[Window], objective: Objective, idle: Figures | None, bound: str) -> list[Excess]:
+    """Return how far the windows of a ramp are from their limits.
+
+    An absolute limit feels each mood of the machine, which the references next to the fleet show. So there the noisy
+    figure of the fleet is replaced by its precise ratio to the references, times the curve of the references over the
+    whole ramp (a control variate): the crossings of simulated ramps scatter by 10 to 30 % less.
+    """
+    raw = [excess(each, objective, idle, bound) for each in looked]
+    if objective.kind != ABSOLUTE or not all(each.references for each in looked):
+        return raw
+    steadied: list[dict[Criterion, float]] = [{} for _each in raw]
+    for figure in FIGURES:
+        levels = [_ln(getattr(each.references[bound], figure), 1.0) for each in looked]
+        for of, found, level, calm in zip(steadied, raw, levels, _steady([each.size for each in looked], levels)):
+            of[FLEET, figure] = found.of[FLEET, figure] - level + calm
+    return [Excess(each.size, of) for each, of in zip(raw, steadied)]
+
+
+def _steady(sizes: t.Sequence[int], levels: t.Sequence[float]) -> list[float]:
+    """Return the closest levels that never fall with the size; single ones far from the others do not count in full."""
+    if not levels:
+        return []
+    middle = statistics.median(levels)
+    order = sorted(range(len(sizes)), key=sizes.__getitem__)
+    near = [max(middle - _MOODS, min(middle + _MOODS, levels[place])) for place in order]
+    found = [0.0] * len(levels)
+    for place, value in zip(order, fitted(near, [1.0] * len(near))):
+        found[place] = value
+    return found
+
+
+def _best(figures: t.Mapping[str, Figures], bound: str) -> Figures:
+    """Return the figures of a bound for a ratio."""
+    if bound == "upper" and "punctual" in figures:
+        return figures["punctual"]
+    return figures[bound]
+
+
+def _ln(value: float, limit: float) -> float:
+    return math.log(max(value, 1e-3) / limit)

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Publish a density: its page, its exports, its row in the index, and its sentences on the terminal."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import exports, page, sentence
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.priced import priced
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, index
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+
+PAGE = "density.html"
+
+
+_Prices = t.Optional[t.Mapping[str, t.Any]]
+
+
+def write(directory: RunDirectory, document: dict[str, t.Any], paid: _Prices = None) -> None:
+    """Write density.json, its page and its exports, and enter it into the index; also while ramps are left.
+
+    Args:
+        paid: from cost.prices().
+    """
+    document["cost"] = priced(document, paid)
+    document["labels"] = site_check.labels(document.get("site_checks", []))
+    document["measured_at"] = time.time()
+    directory.write_json("density.json", document)
+    directory.write_text("density.txt", "\n".join(lines(document)) + "\n")
+    directory.write_text(PAGE, page.page(document))
+    directory.write_text("density.csv", exports.windows_csv(document))
+    directory.write_text("density.prom", exports.open_metrics(document, document["measured_at"]))
+    index.enter(directory, PAGE, document["created_at"], sentence.sentence(document))
+
+
+def publish(
+    directory: RunDirectory, document: dict[str, t.Any], say: t.Callable[[str], None], paid: _Prices = None
+) -> None:
+    """Write everything, and show the answer."""
+    write(directory, document, paid)
+    say("")
+    for line in lines(document):
+        say(line)
+    say(f"Density: {directory.file(PAGE)}")
+
+
+def lines(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the answer as text: its sentence, those of the other profiles, and what they must not be read without."""
+    return [
+        sentence.sentence(document),
+        *sentence.others(document),
+        *(f"  note: {note}" for note in sentence.notes(document)),
+        *cost_text.lines(document.get("cost")),
+    ]

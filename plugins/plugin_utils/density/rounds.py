@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What several rounds say together: the typical density, its interval, and the ratio of two arms."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import student
+
+# Rounds from which on there is an interval. Two rounds are shown as two values.
+ENOUGH_ROUNDS = 3
+_SHARE = 0.975
+# The scatter that single windows cause is known from each ramp's own noise. It counts like this many further degrees of
+# freedom, unless the rounds scatter more than it explains: then something else differs between them, and only the
+# rounds themselves say how much.
+_KNOWN_FREEDOM = 6
+_EXPLAINED = 1.6
+
+_NOTHING = 1e-9
+
+
+class Rounds(t.NamedTuple):
+    """What the ramps of an arm say.
+
+    Attributes:
+        density: the median over the rounds, in whole hosts.
+        values: of each round, in whole hosts.
+        interval: 95 %, in whole hosts; None with fewer than three rounds. Its upper end is None if a ramp ran out of
+            hosts.
+        span: from the largest size that met the objective to the smallest that did not, over all rounds; these two
+            sizes bound what was seen, with any number of rounds. Its upper end is None if a ramp ran out of hosts.
+        at_least: whether a ramp ran out of hosts.
+        at_most: whether in the median ramp even the smallest fleet missed the objective, so that the density is less.
+    """
+
+    density: int
+    values: list[int]
+    interval: tuple[int, int | None] | None
+    span: tuple[int, int | None]
+    at_least: bool
+    at_most: bool
+
+
+class Ratio(t.NamedTuple):
+    """How many times as many hosts an arm carries as the first one: as in Rounds, without whole numbers.
+
+    An end is None where a ramp of the arm, or of the first one, ran out of hosts.
+    """
+
+    ratio: float
+    values: list[float]
+    interval: tuple[float | None, float | None] | None
+    span: tuple[float | None, float | None]
+
+
+def together(ramps: t.Sequence[Crossing], is_relative: bool = True) -> Rounds:
+    """Return what the ramps of an arm say together.
+
+    Args:
+        ramps: at least one.
+        is_relative: whether the references cancel the moods of the machine. An absolute limit feels them, and they last
+            longer than a ramp, so there the noise of windows says little about how rounds differ.
+    """
+    at_least = any(each.is_open for each in ramps)
+    logs = [math.log(each.size) for each in ramps]
+    interval: tuple[int, int | None] | None = None
+    if len(ramps) >= ENOUGH_ROUNDS:
+        half = _half_width(logs, [each.scatter for each in ramps], [_half_step(each) for each in ramps], is_relative)
+        middle = statistics.fmean(logs)
+        lowest = _whole(middle - half) if all(each.low for each in ramps) else 0
+        interval = (lowest, None if at_least else _below(middle + half))
+    return Rounds(
+        density=_whole(statistics.median(logs)),
+        values=[_whole(each) for each in logs],
+        interval=interval,
+        span=(
+            int(min(each.low for each in ramps)),
+            None if at_least else _below(math.log(max(each.high for each in ramps))),
+        ),
+        at_least=at_least,
+        at_most=2 * sum(not each.low for each in ramps) >= len(ramps),
+    )
+
+
+def ratio(ramps: t.Sequence[Crossing], base: t.Sequence[Crossing], is_relative: bool = True) -> Ratio:
+    """Return how many times as many hosts an arm carries as the first one.
+
+    Args:
+        ramps: of the arm, one a round.
+        base: of the first arm, in the same rounds.
+        is_relative: as in together().
+    """
+    logs = [math.log(ours.size / theirs.size) for ours, theirs in zip(ramps, base)]
+    open_above, open_below = any(each.is_open for each in ramps), any(each.is_open for each in base)
+    ends: tuple[float, float] | None = None
+    if len(logs) >= ENOUGH_ROUNDS:
+        half = _half_width(
+            logs,
+            [math.hypot(ours.scatter, theirs.scatter) for ours, theirs in zip(ramps, base)],
+            [_half_step(ours) + _half_step(theirs) for ours, theirs in zip(ramps, base)],
+            is_relative,
+        )
+        middle = statistics.fmean(logs)
+        ends = math.exp(middle - half), math.exp(middle + half)
+    low = min(ours.low / theirs.high for ours, theirs in zip(ramps, base))
+    high = max(ours.high / theirs.low if theirs.low else math.inf for ours, theirs in zip(ramps, base))
+
+    def closed(pair: tuple[float, float]) -> tuple[float | None, float | None]:
+        return (None if open_below else pair[0], None if open_above or pair[1] == math.inf else pair[1])
+
+    return Ratio(
+        ratio=math.exp(statistics.median(logs)),
+        values=[math.exp(each) for each in logs],
+        interval=ends and closed(ends),
+        span=closed((low, high)),
+    )
+
+
+def _half_width(
+    logs: t.Sequence[float], scatters: t.Sequence[float], half_steps: t.Sequence[float], is_relative: bool
+) -> float:
+    """Return half the width of the 95 % interval of a mean of logarithms."""
+    rounds = len(logs)
+    between, within = statistics.variance(logs), statistics.fmean(each * each for each in scatters)
+    freedom = rounds - 1
+    if is_relative and between <= _EXPLAINED * within:
+        between = (freedom * between + _KNOWN_FREEDOM * within) / (freedom + _KNOWN_FREEDOM)
+        freedom += _KNOWN_FREEDOM
+    return math.hypot(student.quantile(_SHARE, freedom) * math.sqrt(between / rounds), statistics.fmean(half_steps))
+
+
+def _half_step(ramp: Crossing) -> float:
+    """Return half the distance, in logarithms, between the last size that met the objective and the next one."""
+    if ramp.is_open or not ramp.low:
+        return 0.0
+    return math.log(ramp.high / ramp.low) / 2
+
+
+def _whole(logarithm: float) -> int:
+    """Return the whole hosts that a fractional size holds."""
+    return math.floor(math.exp(logarithm) * (1 + _NOTHING))
+
+
+def _below(logarithm: float) -> int:
+    """Return the most whole hosts below a size that was beyond the limit."""
+    return math.ceil(math.exp(logarithm) * (1 - _NOTHING)) - 1

@@ -1,0 +1,224 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The answer in words: the first thing on the page and the last on the terminal."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import cause
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import CAPACITY
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import RELATIVE
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
+
+_Document = t.Mapping[str, t.Any]
+
+PROFILES = {"dram": "DRAM alone", "swap": "a swap drive", "zram_swap": "zram with a swap drive"}
+_HELD = {
+    "held": "met the objective",
+    "missed": "missed the objective",
+    "died": "died",
+    "undecided": "was not decided, since no window was clean",
+}
+_CAUSES = {
+    CAPACITY: "capacity ends it",
+    cause.MEMORY: "the page-ins end it",
+    cause.DRIVE: "the drive ends it",
+    cause.CPUS: "the CPUs end it, not memory",
+    cause.TIER_CPU: "the CPU time of reclaim and compression ends it",
+    cause.NO_HOSTS: "there were no more servers to add",
+}
+
+
+def sentence(answer: _Document) -> str:
+    """Return what the profiles carry, how sure that is, and what it costs, in one or two sentences."""
+    if answer["no_plateau"] and not answer["arms"]:
+        return f"No density: {answer['no_plateau']}."
+    known = [arm for arm in answer["arms"] if arm["density"] is not None]
+    if not known:
+        return "No density: no ramp has a clean window."
+    first, *others = known
+    best = _best(others)
+    return of_arm(answer, best or first, first if best else None)
+
+
+def others(answer: _Document) -> list[str]:
+    """Return the sentences of the other profiles, without those of the best and of the first one."""
+    first, *rest = [arm for arm in answer["arms"] if arm["density"] is not None] or [None]
+    best = _best(rest)
+    return [of_arm(answer, arm, first) for arm in rest if arm is not best]
+
+
+def _best(arms: t.Sequence[_Document]) -> _Document | None:
+    """Return the arm that carries the most hosts; None without arms."""
+    return max(arms, key=lambda arm: (not arm["at_most"], arm["density"]), default=None)
+
+
+def of_arm(answer: _Document, arm: _Document, base: _Document | None = None) -> str:
+    """Return the sentence of an arm, compared with the first one if that is given."""
+    carries = f"{_where(answer)}, {name(arm)} carries {count(arm)} {_machines(answer, arm)}"
+    if base:
+        carries += f", {name(base)} {count(base)}"
+        times = "" if base["at_most"] or arm["at_most"] else ratio(arm)
+        carries += f": {times}" if times else ""
+    elif sure(arm):
+        carries += f" ({sure(arm)})"
+    return f"{carries}, each {_objective(answer)}{_price(answer, arm)}; {ending(arm)}."
+
+
+def name(arm: _Document) -> str:
+    """Return an arm as a sentence names it."""
+    return PROFILES.get(arm["name"], str(arm["name"]))
+
+
+def sure(arm: _Document) -> str:
+    """Return how sure a density is: its interval, the values of two rounds, or that it is one ramp."""
+    if arm["interval"]:
+        return _span(arm["interval"], "{}")
+    values = arm["passes"]["values"]
+    return "one ramp" if len(values) == 1 else f"{listed([str(each) for each in values])} in {len(values)} rounds"
+
+
+def ratio(arm: _Document) -> str:
+    """Return how many times as many hosts an arm carries, with its interval; empty if that is unknown."""
+    found = arm["ratio"]
+    if not found:
+        return ""
+    least = "at least " if arm["at_least"] else ""
+    text = f"{least}{found['ratio']:.1f} times"
+    if found["interval"]:
+        return f"{text} ({_span(found['interval'], '{:.1f}')})"
+    rounds = "one ramp each" if len(found["values"]) == 1 else f"in {len(found['values'])} rounds"
+    return f"{text} ({_span(found['span'], '{:.1f}')}, {rounds})"
+
+
+def notes(answer: _Document) -> list[str]:
+    """Return the sentences that the densities must not be read without."""
+    whose: dict[str, list[str]] = {}
+    for arm in answer["arms"]:
+        for text in _notes(answer, arm):
+            whose.setdefault(text, []).append(name(arm))
+    found = [f"{listed(names)}: {text}" for text, names in whose.items()]
+    return [*found, *answer.get("labels", [])]
+
+
+def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
+    if not arm["quiet"]:
+        yield "the machine was not quiet; more than a third of the windows of a ramp were disturbed"
+    if arm["density"] is None:
+        if arm["rounds"]:
+            yield "no ramp has a clean window"
+        return
+    if answer["definition"]["objective"]["kind"] != RELATIVE and arm["interval"]:
+        yield (
+            "the interval says how the rounds differed; at another hour the whole machine may be faster or slower, "
+            "which moves a density by limits in microseconds and hardly one by references"
+        )
+    if arm["flat"]:
+        low, high = (each["density"] for each in arm["sensitivity"])
+        yield (
+            "the curve is flat near the limit, so the limit decides and not the profile: with limits 10 % "
+            f"tighter it carries {low}, with limits 10 % wider {high}"
+        )
+    if arm["cause"] in (cause.CPUS, cause.TIER_CPU) and arm["memory_alone"] and arm["memory_alone"] > arm["density"]:
+        yield f"as far as memory alone decides, it would carry {arm['memory_alone']}"
+    of_hosts = arm["hosts"]
+    if of_hosts["sick"]:
+        without = of_hosts["density_without_sick"]
+        yield (
+            f"{listed(of_hosts['sick'], 3)} missed the objective in most windows while the others met it, so "
+            f"something is wrong with {'it' if len(of_hosts['sick']) == 1 else 'them'}; without, the density is "
+            f"{without}"
+        )
+    if answer["definition"].get("scope", "every") == "every":
+        if not of_hosts["judged"]:
+            yield "fleet only; the servers have too few requests each to be judged alone"
+        elif of_hosts["every"] < arm["fleet_density"]:
+            yield (
+                f"the fleet as a whole meets the objective up to {arm['fleet_density']}, but "
+                f"{listed(of_hosts['missed'], 3)} did not"
+            )
+    for hold in arm["hold"]:
+        yield f"held for longer, a fleet of {hold['size']} {_HELD[hold['state']]}"
+
+
+def _where(answer: _Document) -> str:
+    budget = answer["definition"].get("budget_bytes")
+    return f"In {size_text(budget)} of DRAM" if budget else "On this machine"
+
+
+def count(arm: _Document) -> str:
+    """Return a density: a number, at least or fewer than one."""
+    if arm["at_most"]:
+        return f"fewer than {arm['density']}"
+    return f"at least {arm['density']}" if arm["at_least"] else f"{arm['density']}"
+
+
+def _machines(answer: _Document, arm: _Document) -> str:
+    noun = answer["definition"].get("machine", "Redis server")
+    those = "this" if arm["density"] == 1 else "of these"
+    return f"{those} {noun if arm['density'] == 1 else f'{noun}s'}"
+
+
+def _objective(answer: _Document) -> str:
+    aim = answer["definition"]["objective"]
+    if aim["kind"] == RELATIVE:
+        return f"at most {_times(aim['factor'])} as slow as one in DRAM on the same machine"
+    return f"within {aim['avg_us']:g} us on average and {aim['p99_us']:g} us at the p99"
+
+
+def _times(factor: float) -> str:
+    return "twice" if factor == 2 else f"{factor:g} times"
+
+
+def _price(answer: _Document, arm: _Document) -> str:
+    """Return what the hosts wait at the density, in brackets."""
+    found, idle = arm["latency"], answer["plateau"]
+    if arm["at_most"]:
+        return ""
+    text = f"p99 {found['p99_us']:,.0f} us"
+    if idle:
+        text += f", {idle['p99_us']:,.0f} in idle DRAM"
+    if found["avg_ratio"] is not None:
+        text += f"; on average {found['avg_ratio']:.1f} times as slow as in DRAM"
+    return f" ({text})"
+
+
+def ending(arm: _Document) -> str:
+    """Return what ends the ramps."""
+    if arm["at_least"] and arm["cause"] != cause.NO_HOSTS:
+        return "not every ramp found its end"
+    return _CAUSES[arm["cause"]]
+
+
+def _span(ends: t.Sequence[float | None], form: str) -> str:
+    low, high = ends
+    if low is None:
+        return f"at most {form.format(high)}" if high is not None else "no interval"
+    if high is None:
+        return f"{form.format(low)} or more"
+    return form.format(low) if form.format(low) == form.format(high) else f"{form.format(low)} to {form.format(high)}"
+
+
+def table(answer: _Document) -> list[dict[str, str]]:
+    """Return a row for each arm: the profile, its density, how sure it is, the ratio, the latency and what ends it."""
+    rows = []
+    for arm in answer["arms"]:
+        if arm["density"] is None:
+            rows.append(dict.fromkeys(("density", "sure", "ratio", "latency", "cause"), "") | {"name": arm["name"]})
+            continue
+        found = arm["latency"]
+        rows.append(
+            {
+                "name": arm["name"],
+                "density": count(arm),
+                "sure": sure(arm),
+                "ratio": ratio(arm),
+                "latency": f"{found['avg_us']:,.0f} / {found['p99_us']:,.0f} us, "
+                f"{found['met']} of {counted(found['windows'], 'window')} within",
+                "cause": _CAUSES[arm["cause"]],
+            }
+        )
+    return rows

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sizes of a ramp.
+
+The first round goes in coarse steps from half of what fits into DRAM; the next ones look closely at where it ended. The
+grid of each ramp is offset by a random part of a step, so that rounds which agree do not agree because of their grid.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import typing as t
+
+_Document = t.Mapping[str, t.Any]
+
+COARSE, FINE = 0.10, 0.04
+# How a hold ends whose size is too large.
+FAILED = ("missed", "died")
+# Later rounds go from and to these multiples of what the first one found.
+FROM, TO = 0.7, 1.2
+# A hold that fails is followed by one of this share of its size, up to so many times.
+_LESS, _HOLDS = 0.93, 4
+
+
+class Planned(t.NamedTuple):
+    """The sizes of a ramp, and the share by which they grow. Without sizes, the machine begins at half of what fits."""
+
+    sizes: list[int]
+    growth: float
+
+
+def planned(found: int | None, fits: int | None, maximum: int, growth: float, seed: str) -> Planned:
+    """Return the sizes of a ramp from what earlier ones have shown.
+
+    Args:
+        found: what the arm's first ramp found; None before it.
+        fits: how many hosts fit into DRAM; None if it is unknown.
+        maximum: the most hosts.
+        growth: of the first round.
+        seed: of the offset of the grid; one for each ramp.
+    """
+    if found:
+        return Planned(next_round(found, maximum, seed), FINE)
+    return Planned(first_round(fits, maximum, seed, growth) if fits else [], growth)
+
+
+def fitting(ramps: t.Iterable[_Document], arm: str) -> int | None:
+    """Return the largest fleet that a first ramp of an arm has held; None before it."""
+    return max((each["n"] for ramp in ramps if _is_first(ramp, arm) for each in ramp["windows"]), default=None)
+
+
+def found(answer: _Document, ramps: t.Iterable[_Document], arm: str) -> int | None:
+    """Return the density of an arm's first ramp, the largest fleet that it held if there is none; None before it."""
+    of_arm = [each for each in answer.get("arms", ()) if each["name"] == arm]
+    of_first = [ramp["density"] for each in of_arm for ramp in each["rounds"] if ramp["round"] == 1]
+    return next(filter(None, of_first), None) or fitting(ramps, arm)
+
+
+def _is_first(ramp: _Document, arm: str) -> bool:
+    return ramp["arm"] == arm and ramp["round"] == 1 and ramp.get("kind") != "hold"
+
+
+def to_hold(arm: _Document) -> int | None:
+    """Return the size to hold next: the lower end of what was found, less if that did not hold; None if that is all.
+
+    Args:
+        arm: its entry in density.json.
+    """
+    if arm["density"] is None:
+        return None
+    holds = arm["hold"]
+    if not holds:
+        return max(1, (arm["interval"] or arm["span"])[0])
+    failed = all(each["state"] in FAILED for each in holds)
+    smallest = min(each["size"] for each in holds)
+    less = min(smallest - 1, math.floor(_LESS * smallest))
+    return less if failed and less >= 1 and len(holds) < _HOLDS else None
+
+
+def first_round(fits: float, maximum: int, seed: str, growth: float = COARSE) -> list[int]:
+    """Return the sizes of an arm's first ramp.
+
+    Args:
+        fits: how many hosts fit into DRAM.
+        maximum: the most hosts.
+        seed: of the offset of the grid; one for each ramp.
+        growth: from step to step.
+    """
+    return grid(0.5 * fits, maximum, growth, seed)
+
+
+def next_round(found: float, maximum: int, seed: str) -> list[int]:
+    """Return the sizes of a later ramp, from the density that the first one found."""
+    return grid(FROM * found, min(maximum, round(TO * found) + 1), FINE, seed)
+
+
+def grid(start: float, maximum: int, step: float, seed: str) -> list[int]:
+    """Return ascending sizes that grow by a share, at least by one host, up to the maximum."""
+    size = max(1.0, start * (1 + step) ** (random.Random(seed).random() - 0.5))
+    found: list[int] = []
+    while round(size) < maximum:
+        found.append(round(size))
+        size = max(round(size) + 1, size * (1 + step))
+    return [*found, maximum]

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulate studies whose densities are known: how often the intervals hold them, and how wide they are.
+
+    python tests/bench/density.py [--studies N]
+
+Each study has rounds of two arms, DRAM (which ends by capacity) and a tier, in a world that disturbs them. The code
+that judges them is that of the collection; only the figures of the windows are drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import pathlib
+import random
+import statistics
+import sys
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / ".ansible" / "collections")]
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import SENSITIVITY, is_flat  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (  # noqa: E402
+    FLEET,
+    REFERENCES,
+    Excess,
+    curve,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing  # noqa: E402
+
+LIMIT = math.log(2)
+# A ramp ends when the mean of three steps in a row, all beyond the limit, is this far beyond it.
+STOP = 0.15
+# Standard deviations of ln p99 and ln average of single windows: of the fleet and of six references.
+FLEET_NOISE, REFERENCE_NOISE = 0.06, 0.07
+# Seconds of a window with settling, and how long a regime lasts.
+STEP_SECONDS, REGIME_SECONDS = 6.0, 180.0
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+    """What a simulated machine does.
+
+    Attributes:
+        name: for the table.
+        softness: scatter of the size at which a single window would cross the limit, in logarithms; with the noise, it
+            gives the slope of the curve there.
+        flat: instead of a slope, the excess that the curve has up to a wall, with a slope of its own below it.
+        slope: of a flat curve, d ln(figure) / d ln(size).
+        capacity: the wall is where the fleet no longer fits, not a latency.
+        regime: standard deviation of a machine's moods, which hit fleet and references alike.
+        disturbed: share of the windows in which a neighbour makes the fleet and its references slower.
+        seen: share of these that stolen time shows, so that they are looked at again.
+        bad_rounds: share of the rounds in which everything crosses 15 % earlier.
+        skew: of the noise of a window: exponential instead of normal.
+        sick: share of the hosts that are slow; the fleet's p99 rises with them.
+        absolute: the limit is one in microseconds, so that regimes move the crossing.
+        rounds: ramps of each arm.
+        step: growth from step to step.
+        most: the largest fleet, as a multiple of the density; a ramp that meets the limit there has run out of hosts.
+        excluded: why its coverage is not promised, in the words of the result; empty if it is.
+    """
+
+    name: str
+    softness: float = 0.1
+    flat: float | None = None
+    slope: float = 0.0
+    capacity: bool = False
+    regime: float = 0.0
+    disturbed: float = 0.0
+    seen: float = 0.8
+    bad_rounds: float = 0.0
+    skew: bool = False
+    sick: float = 0.0
+    absolute: bool = False
+    rounds: int = 3
+    step: float = 0.04
+    most: float = 1.3
+    excluded: str = ""
+
+
+WORLDS = (
+    World("softness 0.03", 0.03),
+    World("softness 0.05", 0.05),
+    World("softness 0.1", 0.1),
+    World("softness 0.1, five rounds", 0.1, rounds=5),
+    World("softness 0.25", 0.25),
+    World("regimes of 10 %", 0.1, regime=0.1),
+    World("regimes of 25 %", 0.1, regime=0.25),
+    World("10 % of the windows disturbed", 0.1, disturbed=0.1),
+    World("10 % disturbed, softness 0.05", 0.05, disturbed=0.1),
+    World("one round in five disturbed", 0.05, bad_rounds=0.2),
+    World("skewed noise", 0.1, skew=True),
+    World("2 % of the hosts sick", 0.1, sick=0.02),
+    World("5 % of the hosts sick", 0.1, sick=0.05),
+    World("all of these at once", 0.1, regime=0.1, disturbed=0.1, bad_rounds=0.1, skew=True, sick=0.02),
+    World("capacity", flat=-0.5, capacity=True),
+    World("flat at 1.5 times, then a wall", flat=-0.29),
+    World("flat at 1.6 times, slope 0.1, then a wall", flat=-0.22, slope=0.1),
+    World("flat at 1.7 times, slope 0.2, then a wall", flat=-0.16, slope=0.2),
+    World("flat at 1.8 times, then a wall", flat=-0.105),
+    World("flat at 1.9 times, then a wall", flat=-0.05),
+    World("flat at 1.9 times, slope 0.2, then a wall", flat=-0.05, slope=0.2),
+    World("ran out of hosts", 0.1, most=0.95),
+    World("absolute limit, regimes of 10 %", 0.1, absolute=True, regime=0.1),
+    World("absolute limit, regimes of 25 %", 0.1, absolute=True, regime=0.25, excluded="moods last longer than rounds"),
+)
+
+
+class Moods:
+    """A machine's moods: an autoregressive process, by time."""
+
+    def __init__(self, chance: random.Random, scatter: float) -> None:
+        self._chance, self._scatter = chance, scatter
+        self._now = chance.gauss(0, scatter)
+
+    def after(self, seconds: float) -> float:
+        keep = math.exp(-seconds / REGIME_SECONDS)
+        self._now = keep * self._now + self._chance.gauss(0, self._scatter * math.sqrt(1 - keep * keep))
+        return self._now
+
+
+def _ramp(world: World, density: float, chance: random.Random, moods: Moods) -> tuple[list[Excess], float]:
+    """Return the windows and the wall of a ramp whose fleet crosses its limit at a density."""
+    sizes = _sizes(density, world.step, world.most, chance)
+    crosses = density * (0.85 if chance.random() < world.bad_rounds else 1.0)
+    windows: list[Excess] = []
+    beyond: list[float] = []
+    wall = math.inf
+    for size in sizes:
+        if world.capacity and size >= crosses:
+            # Hosts join one by one, so the size at which the first does not fit is known.
+            wall = math.ceil(crosses)
+            break
+        excess, reference = _window(world, size / crosses, chance, moods)
+        windows.append(Excess(size, {(FLEET, "p99_us"): excess, (REFERENCES, "p99_us"): reference}))
+        beyond = [*beyond, excess] if excess > 0 else []
+        if (len(beyond) >= 3 and statistics.fmean(beyond[-3:]) > STOP) or (
+            len(beyond) > 1 and min(beyond[-2:]) > LIMIT
+        ):
+            break
+    return windows, wall
+
+
+def _sizes(density: float, step: float, most: float, chance: random.Random) -> list[int]:
+    """Return the sizes of a ramp, whose grid is offset by a random part of a step."""
+    size = 0.7 * density * math.exp(chance.gauss(0, 0.04) + step * (chance.random() - 0.5))
+    found: list[int] = []
+    while size <= most * density:
+        if not found or round(size) > found[-1]:
+            found.append(round(size))
+        size = max(size + 1, size * (1 + step)) if found else size
+    return found
+
+
+def _window(world: World, times: float, chance: random.Random, moods: Moods) -> tuple[float, float]:
+    """Return the excess of the fleet and of its references in a window that counts as clean."""
+    mood = moods.after(STEP_SECONDS)
+    disturbed = 0.0
+    while chance.random() < world.disturbed:
+        if chance.random() >= world.seen:
+            disturbed = chance.choice((0.2, 0.4, 0.4, 1.4))
+            break
+        mood = moods.after(STEP_SECONDS)  # it is looked at again
+    reference = mood + disturbed * 0.7 + _noise(world, chance, REFERENCE_NOISE)
+    excess = _truth(world, times) + mood + disturbed + _noise(world, chance, FLEET_NOISE)
+    if world.sick:
+        excess += math.log1p(2 * world.sick * chance.random())
+    if world.absolute:
+        return excess, -LIMIT
+    return excess - reference, reference - LIMIT - 0.6
+
+
+def _truth(world: World, times: float) -> float:
+    """Return the noiseless excess of a fleet of so many times the density."""
+    log = math.log(times)
+    if world.flat is None:
+        slope = math.hypot(FLEET_NOISE, REFERENCE_NOISE) / world.softness
+        return slope * math.expm1(2 * log) / 2
+    return world.flat + world.slope * log if times <= 1 else 1.5
+
+
+def _noise(world: World, chance: random.Random, scatter: float) -> float:
+    return scatter * (chance.expovariate(1) - 1 if world.skew else chance.gauss(0, 1))
+
+
+class Outcome(t.NamedTuple):
+    """What a simulated study found.
+
+    Attributes:
+        flat: whether it says that the curve is flat near the limit, and that the limit decides.
+    """
+
+    flat: bool
+    holds: bool
+    ratio_holds: bool
+    too_high: bool
+    width: float | None
+    ratio_width: float | None
+    error: float
+
+
+DRAM = World("DRAM", flat=-0.5, capacity=True)
+
+
+def _crossing(windows: t.Sequence[Excess], wall: float, shift: float = 0.0) -> Crossing:
+    found = curve(windows, wall, shift)
+    assert found
+    return found.crossing
+
+
+def _sick_factor(world: World) -> float:
+    """Return how many times its density a fleet carries with its sick hosts, which count in its p99."""
+    if not world.sick:
+        return 1.0
+    draws = 1000
+    shift = statistics.fmean(math.log1p(2 * world.sick * (draw + 0.5) / draws) for draw in range(draws))
+    slope = math.hypot(FLEET_NOISE, REFERENCE_NOISE) / world.softness
+    return math.sqrt(1 - 2 * shift / slope)
+
+
+def study(world: World, number: int) -> Outcome:
+    """Simulate a study of DRAM and a tier."""
+    chance = random.Random(f"{world} {number}")
+    fits = chance.uniform(15, 40)
+    density = fits * chance.choice((1.5, 2.8, 5.0))
+    density_with_sick = density * _sick_factor(world)
+    truth = math.floor(density_with_sick)
+    moods = Moods(chance, world.regime)
+    of_arms: list[list[tuple[list[Excess], float]]] = []
+    for _turn in range(world.rounds):
+        of_arms.append([_ramp(kind, size, chance, moods) for kind, size in ((DRAM, fits), (world, density))])
+        moods.after(60)
+    base, ramps = ([_crossing(*of_round[arm]) for of_round in of_arms] for arm in (0, 1))
+    tighter, wider = (
+        rounds.together([_crossing(*of_round[1], math.log(factor)) for of_round in of_arms]).density
+        for factor in SENSITIVITY
+    )
+    found, ratio = rounds.together(ramps, not world.absolute), rounds.ratio(ramps, base, not world.absolute)
+    assert found.interval and ratio.interval
+    low, high = found.interval
+    ratio_low, ratio_high = ratio.interval
+    times = density_with_sick / fits
+    return Outcome(
+        flat=is_flat(tighter, found.density, wider),
+        holds=low <= truth and (high is None or truth <= high),
+        ratio_holds=(ratio_low or 0) <= times and (ratio_high is None or times <= ratio_high),
+        too_high=low > truth,
+        width=None if high is None else max(high, 1) / max(low, 1),
+        ratio_width=None if ratio_high is None or not ratio_low else ratio_high / ratio_low,
+        error=found.density / truth,
+    )
+
+
+_COLUMNS = (
+    "world",
+    "studies",
+    "density held, all",
+    "said to be flat",
+    "density held",
+    "too high",
+    "width",
+    "ratio held",
+    "width of the ratio",
+    "density / truth",
+)
+
+
+def row(world: World, found: t.Sequence[Outcome]) -> str:
+    def share(values: t.Iterable[bool]) -> str:
+        known = list(values)
+        return f"{100 * sum(known) / len(known):.1f} %" if known else "-"
+
+    def median(values: t.Iterable[float | None]) -> str:
+        known = [value for value in values if value is not None]
+        return f"{statistics.median(known):.2f}" if known else "open"
+
+    sure = [each for each in found if not each.flat]
+    cells = (
+        world.name + (f" ({world.excluded})" if world.excluded else ""),
+        str(len(found)),
+        share(each.holds for each in found),
+        share(each.flat for each in found),
+        share(each.holds for each in sure),
+        share(each.too_high for each in sure),
+        median(each.width for each in sure),
+        share(each.ratio_holds for each in sure),
+        median(each.ratio_width for each in sure),
+        median(each.error for each in sure),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--studies", type=int, default=1000, help="in each world; 1000 by default")
+    options = parser.parse_args()
+    print(f"| {' | '.join(_COLUMNS)} |", "| --- " * len(_COLUMNS) + "|", sep="\n", flush=True)
+    began = time.process_time()
+    for world in WORLDS:
+        print(row(world, [study(world, number) for number in range(options.studies)]), flush=True)
+    print(f"{time.process_time() - began:.0f} s of CPU time")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from synthetic_ramps import dram, tier
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
+
+from .judging import judged
+
+
+def test_the_sentence_says_it_in_one_breath(decided):
+    text = sentence.sentence(decided)
+    assert text.startswith(f"In 256 MiB of DRAM, zram carries {decided['arms'][1]['density']} of these Redis servers")
+    assert "DRAM alone 10: 2." in text and "at most twice as slow as one in DRAM" in text
+    assert text.endswith("the page-ins end it.") and "idle DRAM" in text
+
+
+def test_a_table_has_a_row_for_each_profile(decided):
+    first, zram = sentence.table(decided)
+    assert (first["name"], first["density"], first["cause"]) == ("dram", "10", "capacity ends it")
+    assert zram["density"] == str(decided["arms"][1]["density"]) and "windows within" in zram["latency"]
+
+
+def test_an_absolute_interval_says_what_it_does_not_cover():
+    limits = {"kind": "absolute", "avg_us": 120.0, "p99_us": 1e6}
+    found = judged([*dram((1, 2, 3)), *tier("zram", (1, 2, 3), 20.5)], objective=limits)
+    assert any("at another hour" in note for note in sentence.notes(found))
+
+
+def test_every_other_profile_has_a_sentence_of_its_own(decided):
+    assert sentence.others(decided) == []
+    ramps = [*dram((1, 2, 3)), *tier("zram", (1, 2, 3), 28.5), *tier("swap", (1, 2, 3), 20.5)]
+    found = judged(ramps, ("dram", "zram", "swap"))
+    (other,) = sentence.others(found)
+    assert other.startswith("In 256 MiB of DRAM, a swap drive carries 20") and "zram carries" in sentence.sentence(
+        found
+    )

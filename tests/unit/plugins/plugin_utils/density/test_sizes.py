@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from synthetic_ramps import definition, dram, ramp, tier
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.sizes import (
+    first_round,
+    fitting,
+    found,
+    grid,
+    next_round,
+    planned,
+    to_hold,
+)
+
+
+def test_the_first_round_is_coarse_and_begins_at_half_of_what_fits():
+    sizes = first_round(20, 200, "zram 1")
+    assert 9 <= sizes[0] <= 11 and sizes[-1] == 200 and len(sizes) < 45
+
+
+def test_later_rounds_look_closely_where_the_first_ended():
+    sizes = next_round(54, 200, "zram 2")
+    assert 36 <= sizes[0] <= 39 and sizes[-1] == 66
+    assert all(1 <= later - size <= 3 for size, later in zip(sizes, sizes[1:]))
+
+
+def test_grids_of_rounds_differ_and_those_of_a_seed_do_not():
+    assert next_round(54, 200, "a") == next_round(54, 200, "a")
+    assert len({tuple(next_round(200, 500, str(seed))) for seed in range(20)}) > 5
+
+
+def test_a_grid_grows_by_whole_hosts_up_to_the_maximum():
+    for start, maximum in ((1, 5), (0.2, 1), (30, 20), (3, 40)):
+        sizes = grid(start, maximum, 0.04, "seed")
+        assert sizes == sorted(set(sizes)) and sizes[0] >= 1 and sizes[-1] == maximum
+
+
+def test_a_first_ramp_without_knowledge_leaves_its_sizes_to_the_machine():
+    assert planned(None, None, 100, 0.2, "s") == ([], 0.2)
+
+
+def test_what_earlier_ramps_found_chooses_the_sizes():
+    ramps = [*dram((1,)), *tier("zram", (1,), 20.5)]
+    seen = answer(definition(("dram", "zram")), ramps)
+    assert fitting(ramps, "dram") == 10 and found(seen, ramps, "zram") == 20
+    assert found(seen, ramps, "swap") is None and fitting(ramps, "swap") is None
+    first = planned(None, 10, 100, 0.2, "s")
+    assert first.sizes[0] == 5 and first.sizes[-1] == 100 and first.growth == 0.2
+    later = planned(20, 10, 100, 0.2, "s")
+    assert 13 <= later.sizes[0] <= 15 and later.sizes[-1] == 25 and later.growth == 0.04
+
+
+def test_the_largest_fleet_stands_in_for_a_density_that_is_unknown():
+    ramps = [ramp("dram", 1, [2, 3, 4], wall=5), ramp("dram", 1, [9], kind="hold")]
+    seen = answer(definition(("dram",)), ramps)
+    assert seen["arms"] == [] and found(seen, ramps, "dram") == 4
+
+
+@pytest.mark.parametrize(
+    ("density", "interval", "holds", "size"),
+    [
+        (None, None, [], None),
+        (50, [47, 53], [], 47),
+        (50, None, [], 45),
+        (0, [0, None], [], 1),
+        (50, [47, 53], [(47, "held")], None),
+        (50, [47, 53], [(47, "undecided")], None),
+        (50, [47, 53], [(47, "died")], 43),
+        (50, [47, 53], [(47, "died"), (43, "missed")], 39),
+        (50, [47, 53], [(47, "died"), (43, "held")], None),
+        (3, [3, 3], [(3, "died"), (2, "died"), (1, "died")], None),
+        (50, [47, 53], [(47, "died"), (43, "died"), (39, "died"), (36, "died")], None),
+    ],
+)
+def test_a_hold_that_fails_is_followed_by_one_of_fewer(density, interval, holds, size):
+    hold = [{"size": each, "state": state} for each, state in holds]
+    assert to_hold({"density": density, "interval": interval, "span": [45, 55], "hold": hold}) == size
