@@ -248,8 +248,8 @@ options:
     default: 200
   daemon_user:
     description:
-      - Without systemd, the user of the server, if the module runs as root. It must exist. Empty is the user of
-        the module.
+      - Without systemd, the user of the server, if the module runs as root. It must exist. Empty is O(user).
+        V(root) is allowed, with a warning if there is no password.
     type: str
     default: ""
   cgroup:

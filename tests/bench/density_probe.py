@@ -97,6 +97,7 @@ def write_inventory(directory: pathlib.Path) -> pathlib.Path:
         "ansible_python_interpreter": str(counting),
         "redis_supervisor": "daemon",
         "redis_directory": str(directory / "state"),
+        "redis_daemon_user": "root",  # others cannot enter the directory
     }
     path = directory / "hosts.yml"
     path.write_text(yaml.safe_dump({"all": {"children": {"fleet": {"hosts": hosts, "vars": variables}}}}))

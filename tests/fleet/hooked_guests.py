@@ -96,6 +96,7 @@ class HookedGuests:
             "redis_supervisor": "daemon",
             "redis_port": port,
             "redis_directory": f"{self.path}/{{{{ inventory_hostname }}}}/redis",
+            "redis_daemon_user": "root",
             "latency_benchmark_port": port,
         }
 

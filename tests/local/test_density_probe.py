@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 
-from .conftest import SMALL, LocalFleet, free_ports, write_inventory
+from .conftest import REDIS_OF_THE_PLAY, SMALL, LocalFleet, free_ports, write_inventory
 
 HOSTS = ("a", "b", "c")
 # What a probe starts for each host: modules that start Redis, ping it, fill it, load it, and collect both.
@@ -52,6 +52,7 @@ class CountedHosts:
             **SMALL,
             "redis_supervisor": "daemon",
             "redis_directory": str(directory / "state"),
+            **REDIS_OF_THE_PLAY,
         }
         self.inventory = write_inventory(directory / "counted.yml", {"fleet": {"hosts": hosts, "vars": common}})
 
