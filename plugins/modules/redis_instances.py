@@ -157,7 +157,7 @@ options:
       - Absolute path below which each instance has a directory of its name.
       - If empty, it is C(/etc/memstretch-redis) with systemd (data are in C(/var/lib/memstretch-redis)),
         C(~/.local/state/memstretch/redis) with daemons, and C(/var/lib/memstretch-redis-daemons) with
-        O(daemon_user).
+        daemons of root.
     type: str
     default: ""
   port:
