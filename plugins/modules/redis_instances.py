@@ -157,7 +157,7 @@ options:
       - Absolute path below which each instance has a directory of its name.
       - If empty, it is C(/etc/memstretch-redis) with systemd (data are in C(/var/lib/memstretch-redis)),
         C(~/.local/state/memstretch/redis) with daemons, and C(/var/lib/memstretch-redis-daemons) with
-        O(daemon_user).
+        daemons of root.
     type: str
     default: ""
   port:
@@ -248,8 +248,8 @@ options:
     default: 200
   daemon_user:
     description:
-      - Without systemd, the user of the server, if the module runs as root. It must exist. Empty is the user of
-        the module.
+      - Without systemd, the user of the server, if the module runs as root. It must exist. Empty is O(user).
+        V(root) is allowed, with a warning if there is no password.
     type: str
     default: ""
   cgroup:

@@ -90,6 +90,16 @@ CHANGES_THIS_MACHINE = tuple(
 )
 
 
+# Servers in pytest's directories, which only the user of the tests can enter.
+DAEMON_OF_THE_PLAY = {"daemon_user": "root"} if os.geteuid() == 0 else {}
+REDIS_OF_THE_PLAY = {f"redis_{name}": value for name, value in DAEMON_OF_THE_PLAY.items()}
+
+
+def daemons_in(path: pathlib.Path) -> dict[str, str]:
+    """Return the variables of the role redis for servers of the tests' user in a directory."""
+    return {"redis_supervisor": "daemon", "redis_directory": str(path), **REDIS_OF_THE_PLAY}
+
+
 class OneMachine(LoadScopeScheduling):
     """Send the tests that change this machine to one worker of pytest-xdist, and each other test to the next free one.
 

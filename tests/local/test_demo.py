@@ -17,6 +17,7 @@ import pytest
 from .conftest import (
     DEMO,
     PATIENCE,
+    REDIS_OF_THE_PLAY,
     ROOT,
     SMALL,
     STRETCHED,
@@ -183,7 +184,13 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     }
     # Every site is too noisy for this check; that must not stop the demo, but be in its answer.
     site_check = {**QUICK_CHECK, "site_check_max_gap": 0, "latency_benchmark_slo_avg_us": limit_us}
-    common = {**SMALL, **site_check, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
+    common = {
+        **SMALL,
+        **site_check,
+        "redis_supervisor": "daemon",
+        "redis_directory": str(tmp_path / "state"),
+        **REDIS_OF_THE_PLAY,
+    }
     inventory = write_inventory(
         tmp_path / "fleet.yml",
         {"hypervisors": {}, "fleet": {"hosts": hosts, "vars": common}},

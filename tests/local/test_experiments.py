@@ -10,7 +10,7 @@ import socket
 
 import pytest
 
-from .conftest import free_ports, write_inventory
+from .conftest import REDIS_OF_THE_PLAY, free_ports, write_inventory
 
 # Enough to see that all figures are there; tests/programs/membw tests whether they can be trusted.
 # 16 MiB is the smallest buffer for a cache of 1 MiB, whatever this machine has.
@@ -104,6 +104,7 @@ def one_host(fleet):
         "host_tuning_state": "recorded",
         "redis_supervisor": "daemon",
         "redis_directory": str(fleet.path / "throughput"),
+        **REDIS_OF_THE_PLAY,
     }
     hypervisors = {"hosts": {"big": None}, "vars": variables}
     return write_inventory(fleet.path / "one_host.yml", {"hypervisors": hypervisors}), port

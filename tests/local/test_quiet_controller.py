@@ -11,7 +11,7 @@ import time
 
 import redis
 
-from .conftest import SMALL, free_ports, wait_for, write_inventory
+from .conftest import SMALL, daemons_in, free_ports, wait_for, write_inventory
 
 HOSTS = ("a", "b")
 # Wake-ups are counted during this many requests to one Redis, at the 1,000 per second of SMALL, and again, at most so
@@ -95,7 +95,7 @@ def test_the_controller_sleeps_while_a_run_loads_its_machine(fleet, tmp_path):
     first = free_ports(len(HOSTS))
     ports = range(first, first + len(HOSTS))
     hosts = {name: {"redis_port": port, "latency_benchmark_port": port} for name, port in zip(HOSTS, ports)}
-    common = {**SMALL, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
+    common = {**SMALL, **daemons_in(tmp_path / "state")}
     inventory = write_inventory(tmp_path / "hosts.yml", {"fleet": {"hosts": hosts, "vars": common}})
     # The test interrupts the load, which must not end before.
     variables = {"profiles": "dram,dram", "study_rounds": 1, "latency_benchmark_duration": 1200}

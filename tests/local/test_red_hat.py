@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from .conftest import LocalFleet, write_inventory
+from .conftest import REDIS_OF_THE_PLAY, LocalFleet, write_inventory
 from .other_host import python_with_mounts
 
 RELEASE = (
@@ -34,7 +34,7 @@ def test_what_to_set_on_red_hat_is_told_before_anything_is_installed(fleet: Loca
         fleet.path / "hosts.yml", {"fleet": {"hosts": {"a": {"ansible_python_interpreter": python}}}}
     )
     role = {"name": "memstretch.density.redis"}
-    directory = {"redis_directory": str(fleet.path / "redis")}
+    directory = {"redis_directory": str(fleet.path / "redis"), **REDIS_OF_THE_PLAY}
     tasks = [
         {"ansible.builtin.include_role": role, "vars": {**directory, "redis_executable": "no-such-redis"}},
         {"ansible.builtin.include_role": role, "vars": {**directory, "ansible_python_interpreter": enforcing}},

@@ -13,7 +13,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from .conftest import ANSIBLE_PLAYBOOK, LOCAL, PATIENCE, ROOT, SMALL, free_ports, write_inventory
+from .conftest import ANSIBLE_PLAYBOOK, LOCAL, PATIENCE, REDIS_OF_THE_PLAY, ROOT, SMALL, free_ports, write_inventory
 
 
 def test_a_run_is_measured_kept_and_judged(fleet):
@@ -174,6 +174,7 @@ def test_the_redis_role_and_the_benchmark_together(fleet, tmp_path):
         **SMALL,
         "latency_benchmark_key_count": 300,
         "redis_directory": str(tmp_path / "state"),
+        **REDIS_OF_THE_PLAY,
         "redis_port": f"{{{{ {below} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
     }
     arguments = ["--limit", "localhost,this_machine,redis01", "-e", json.dumps(variables), "-e", "profile=imdt"]

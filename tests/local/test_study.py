@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from .conftest import SMALL, STRETCHED, free_ports, wait_for, write_inventory
+from .conftest import REDIS_OF_THE_PLAY, SMALL, STRETCHED, free_ports, wait_for, write_inventory
 from .machine import RECORDS, differences, snapshot
 
 TINY = {**SMALL, "latency_benchmark_read_mixes": [70], "latency_benchmark_key_count": 300}
@@ -49,7 +49,13 @@ def make_studies(fleet, tmp_path):
         first = free_ports(len(names))
         ports = {name: first + number for number, name in enumerate(names)}
         hosts = {name: {"redis_port": port, "latency_benchmark_port": port} for name, port in ports.items()}
-        common = {**TINY, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state"), **variables}
+        common = {
+            **TINY,
+            "redis_supervisor": "daemon",
+            "redis_directory": str(tmp_path / "state"),
+            **REDIS_OF_THE_PLAY,
+            **variables,
+        }
         groups = {"hypervisors": {}, "fleet": {"hosts": hosts, "vars": common}}
         return Studies(fleet, write_inventory(tmp_path / "fleet.yml", groups)), list(ports.values())
 
@@ -253,6 +259,7 @@ def stretched_in_small(tmp_path, servers):
         "redis_port": f"{{{{ {first - 1} + (inventory_hostname | regex_replace('[^0-9]', '') | int) }}}}",
         "latency_benchmark_duration": "",
         "redis_directory": str(tmp_path / "state"),
+        **REDIS_OF_THE_PLAY,
     }
     return variables, list(range(first, first + servers))
 
@@ -338,7 +345,13 @@ def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, f
     settings = {name: {"value": 3, "candidates": [2]} for name in ("vm.stat_interval", "vm.no_such_setting")}
     mine.write_text(json.dumps({"name": "mine", "description": "Mine.", "sysctl": settings}), encoding="utf-8")
     port = free_ports(1)
-    common = {**TINY, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state"), "redis_port": port}
+    common = {
+        **TINY,
+        "redis_supervisor": "daemon",
+        "redis_directory": str(tmp_path / "state"),
+        **REDIS_OF_THE_PLAY,
+        "redis_port": port,
+    }
     groups = {
         "hypervisors": {"hosts": {"this_machine": {}}},
         "fleet": {"hosts": {"a": {}}, "vars": {**common, "latency_benchmark_port": port}},

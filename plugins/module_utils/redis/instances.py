@@ -188,7 +188,11 @@ def expand(given: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any], host: 
     name = values["name"] or (str(values["port"]) if values["port"] else values["inventory_host"])
     systemd = values["supervisor"] == "systemd" or (values["supervisor"] == "auto" and host.root and host.systemd)
     directory = values["directory"].rstrip("/")
-    of_user = not systemd and bool(values["daemon_user"])  # the server's own user must be able to enter it
+    daemon_user = values["daemon_user"]
+    if host.root and not systemd:
+        # Whoever can connect to a server can do what its user may: it is root's only if somebody has asked for that.
+        daemon_user = {"": values["user"], "root": ""}.get(daemon_user, daemon_user)
+    of_user = not systemd and bool(daemon_user)  # the server's own user must be able to enter it
     root = directory or (
         "/etc/memstretch-redis"
         if systemd
@@ -208,6 +212,7 @@ def expand(given: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any], host: 
         socket=f"{sockets}/redis.sock" if values["socket"] == "auto" else values["socket"],
         maxmemory=values["maxmemory"].lower(),
         password=values["password"] or "",
+        daemon_user=daemon_user,
     )
     del values["supervisor"]
     return Instance(systemd=systemd, root=root, data_root=data_root, home=home, data=data, **values)

@@ -153,11 +153,20 @@ class _Run:
                 )
             if self.servers[instance.executable]:  # the package creates the user
                 self._check_user(instance)
+            self._warn_of_root(instance)
             if self.configures:
                 self._check_directory(instance)
         if not self.configures and self.absent:
             self.problems.add("state", "'absent' is not allowed with configure: false")
         self._refuse(self.problems.lines)
+
+    def _warn_of_root(self, instance: Instance) -> None:
+        is_root = os.geteuid() == 0 and not instance.systemd and not instance.daemon_user
+        if is_root and instance.port and not instance.password:
+            self.warnings.append(
+                f"{instance.name} runs as root without a password, so every user of this host can become root by it. "
+                f"Leave {self.problems.option('daemon_user')} empty, or set {self.problems.option('password')}"
+            )
 
     def _check_user(self, instance: Instance) -> None:
         option = "user" if instance.systemd else "daemon_user"

@@ -126,7 +126,8 @@ def plan_of(
         **{_PLAN_NAMES[name]: value for name, value in values.items() if name in _PLAN_NAMES},
         "hold_seconds": _SECONDS_A_MINUTE * values.get("density_hold", 0),
         "objective": _objective(given, values, hostvars[names[0]]),
-        "user": str(hostvars[names[0]].get("redis_daemon_user") or ""),
+        # As in the role redis, no server is root's unless somebody has asked for that.
+        "user": _user_of(hostvars[names[0]]),
         "load": _load(hostvars, names[0]),
     }
 
@@ -173,6 +174,11 @@ def _load(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> dict[st
         load[key] = number(f"latency_benchmark_{variable}", value, allowed)
     arrivals = hostvars[name].get("latency_benchmark_arrivals", "jitter")
     return {**load, "arrivals": choice("latency_benchmark_arrivals", arrivals, _ARRIVALS)}
+
+
+def _user_of(own: t.Mapping[str, t.Any]) -> str:
+    """Return the user of the servers. As in the role redis, it is root only if somebody has asked for that."""
+    return str(own.get("redis_daemon_user") or own.get("redis_user") or "redis")
 
 
 def _variable(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str, variable: str) -> t.Any:

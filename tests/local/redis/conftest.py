@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ..conftest import PATIENCE, ROOT, free_ports
+from ..conftest import PATIENCE, REDIS_OF_THE_PLAY, ROOT, free_ports
 
 PLAYBOOK = [{"hosts": "all", "gather_facts": False, "roles": [{"role": "memstretch.density.redis"}]}]
 SWITCH = {"ansible.builtin.import_role": {"name": "memstretch.density.redis", "tasks_from": "switch"}}
@@ -127,6 +127,7 @@ pipelining = true
                     "ansible_python_interpreter": sys.executable,
                     "redis_supervisor": "daemon",
                     "redis_directory": str(self.root),
+                    **REDIS_OF_THE_PLAY,
                     **variables,
                 },
             }

@@ -22,7 +22,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, server_among
 
-from ..conftest import PATIENCE, free_ports, wait_for
+from ..conftest import DAEMON_OF_THE_PLAY, PATIENCE, free_ports, wait_for
 
 ROOT = Path(__file__).parents[3]
 MODULE = ROOT / "plugins" / "modules" / "redis_instances.py"
@@ -48,7 +48,8 @@ class Server:
         self.config = self.directory / "redis.conf"
         self.pidfile = self.directory / "redis.pid"
         self.pids = set()
-        self.fixed = {"name": name, "directory": str(root), "supervisor": "daemon"}
+        # Another user cannot enter pytest's directories.
+        self.fixed = {"name": name, "directory": str(root), "supervisor": "daemon", **DAEMON_OF_THE_PLAY}
         self.set(**options)
 
     def set(self, **options):
@@ -489,14 +490,15 @@ def test_a_missing_control_group_is_refused(make, name, message):
 
 @pytest.mark.usefixtures("needs_root")
 def test_a_server_of_root_runs_as_a_user_of_its_own(make, tmp_path):
-    server = make(daemon_user="redis", password="s3-secret", socket="auto")
+    server = make(daemon_user="", password="s3-secret", socket="auto")
     closed = server.refused()
     assert "directory" in closed and "does not let it in" in closed and not server.directory.exists()
 
     with tempfile.TemporaryDirectory(dir="/var/tmp") as open_to_all:
         os.chmod(open_to_all, 0o755)
-        server.set(daemon_user="redis", password="s3-secret", socket="auto", directory=open_to_all)
+        server.set(daemon_user="", password="s3-secret", socket="auto", directory=open_to_all)
         result = server.ok()
+        assert not result["notes"]
         try:
             status = Path(f"/proc/{result['pid']}/status").read_text(encoding="utf-8")
             user, group = (str(each) for each in pwd.getpwnam("redis")[2:4])
@@ -510,7 +512,10 @@ def test_a_server_of_root_runs_as_a_user_of_its_own(make, tmp_path):
                 "redis.conf.started",
             }
             assert not server.ok()["changed"]
-            assert server.ok(daemon_user="", check=True)["actions"] == ["stop", "start"]
+            assert not server.ok(daemon_user="redis", check=True)["actions"]
+            as_root = server.ok(daemon_user="root", password="", check=True)
+            assert as_root["actions"] == ["stop", "start"]
+            assert "runs as root without a password" in as_root["notes"][0]
         finally:
             server.ok("absent")
         assert not alive(result["pid"]) and not home.exists()

@@ -35,9 +35,10 @@ def problems(*entries, host=USER, prefix="redis_", **shared):
         (USER, {}, ["/home/bench/.local/state/memstretch/redis/6379"] * 2),
         (ROOT, {}, ["/etc/memstretch-redis/6379", "/var/lib/memstretch-redis/6379"]),
         (ROOT, {"directory": "/srv/r/"}, ["/srv/r/6379", "/srv/r/6379/data"]),
-        (BARE, {}, ["/root/.local/state/memstretch/redis/6379"] * 2),
-        (BARE, {"daemon_user": "redis"}, [f"/var/lib/memstretch-redis-daemons/6379{end}" for end in ("", "/data")]),
-        (ROOT, {"supervisor": "daemon", "directory": "/srv"}, ["/srv/6379"] * 2),
+        (BARE, {"daemon_user": "root"}, ["/root/.local/state/memstretch/redis/6379"] * 2),
+        (BARE, {}, [f"/var/lib/memstretch-redis-daemons/6379{end}" for end in ("", "/data")]),
+        (BARE, {"user": "valkey", "directory": "/srv"}, ["/srv/6379", "/srv/6379/data"]),
+        (ROOT, {"supervisor": "daemon", "directory": "/srv", "daemon_user": "root"}, ["/srv/6379"] * 2),
     ],
 )
 def test_where_files_are(host, options, paths):
@@ -45,6 +46,21 @@ def test_where_files_are(host, options, paths):
     assert [instance.home, instance.data] == paths
     assert (instance.config, instance.acl) == (f"{paths[0]}/redis.conf", f"{paths[0]}/users.acl")
     assert not problems(options, host=host)
+
+
+@pytest.mark.parametrize(
+    "host, options, user",
+    [
+        (BARE, {}, "redis"),
+        (BARE, {"user": "valkey"}, "valkey"),
+        (BARE, {"daemon_user": "bench"}, "bench"),
+        (BARE, {"daemon_user": "root"}, ""),
+        (ROOT, {"supervisor": "daemon"}, "redis"),
+        (USER, {}, ""),
+    ],
+)
+def test_no_daemon_is_roots_unless_somebody_asks_for_that(host, options, user):
+    assert expand(options, DEFAULTS, host).daemon_user == user
 
 
 @pytest.mark.parametrize(

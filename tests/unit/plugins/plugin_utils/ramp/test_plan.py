@@ -42,6 +42,18 @@ def test_instances_join_in_the_order_of_the_inventory_and_references_have_the_ne
     assert plan["budget_bytes"] == 2**28 and plan["user"] == "redis"
 
 
+@pytest.mark.parametrize(
+    ("own", "user"),
+    [
+        ({"redis_daemon_user": ""}, "redis"),
+        ({"redis_daemon_user": "", "redis_user": "valkey"}, "valkey"),
+        ({"redis_daemon_user": "root"}, "root"),
+    ],
+)
+def test_no_server_is_roots_unless_somebody_asks_for_that(own, user):
+    assert plan_of({"density_budget": "256M"}, FLEET, hostvars(**own))["user"] == user
+
+
 def test_the_conductor_takes_every_plan():
     given = {"density_budget": "256M", "density_hold": 0.5, "density_growth": 0.04, "density_window": 2}
     plan = plan_of({**given, "density_settle": 9, "density_wait": 0, "density_factor": 1.5}, FLEET, hostvars())
