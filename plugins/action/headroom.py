@@ -11,7 +11,6 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
-    RESULTS_DIR,
     ControllerAction,
     own_directory,
 )
@@ -27,7 +26,7 @@ class ActionModule(ControllerAction):
     """Forecast the headroom of hosts from what was seen there. It touches no host."""
 
     ARGUMENTS = {
-        "results_dir": RESULTS_DIR,
+        "results_dir": {"type": "str", "default": "results"},
         "run_id": {"type": "str", "default": ""},
         "state": {"type": "str", "default": "answered", "choices": ["checked", "first", "answered"]},
         "looks": {"type": "dict", "default": {}},
