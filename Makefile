@@ -331,6 +331,7 @@ bench: setup-test ## Measure speed claims and the claims of intervals; needs roo
 	@$(BIN)/python tests/bench/arrivals.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/cpu_idle.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/charged_dram.py
+	@$(AS_ROOT) $(BIN)/python tests/bench/ramp_causes.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/swap_settings.py
 	@$(BIN)/python tests/bench/fleet.py
 	@$(BIN)/python tests/bench/steady_state.py

@@ -23,6 +23,7 @@ import math
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -164,20 +165,27 @@ def conduct(
     }
     job = session.launch(checked(plan))
     record, path, seen = Record(arm, number, plan), pathlib.Path(job["path"]), 0
-    while record.document["end"] is None:
-        os.utime(path / session.LEASE)
-        time.sleep(0.2)
-        whole = (path / "stream").read_bytes().split(b"\n")[:-1]
-        for line in whole[seen:]:
-            event, found = accepted(line.decode(), "bench")
-            record.add(event, found)
-            if event == "window":
-                on_window(found["window"])
-        seen = len(whole)
-    shutil.rmtree(path, ignore_errors=True)
-    deadline = time.monotonic() + _END_S
-    while os.path.exists(f"/proc/{job['pid']}/cwd") and time.monotonic() < deadline:
-        time.sleep(0.05)
+    try:
+        while record.document["end"] is None:
+            os.utime(path / session.LEASE)
+            time.sleep(0.2)
+            whole = (path / "stream").read_bytes().split(b"\n")[:-1]
+            for line in whole[seen:]:
+                event, found = accepted(line.decode(), "bench")
+                record.add(event, found)
+                if event == "window":
+                    on_window(found["window"])
+            seen = len(whole)
+    finally:
+        # The conductor ends its servers, and itself once its directory is gone.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(job["pid"], signal.SIGTERM)
+        deadline = time.monotonic() + _END_S
+        while os.path.exists(f"/proc/{job['pid']}/cwd") and time.monotonic() < deadline:
+            with contextlib.suppress(FileNotFoundError):
+                if b'"event":"end"' in (path / "stream").read_bytes():
+                    shutil.rmtree(path, ignore_errors=True)
+            time.sleep(0.05)
     return record.document
 
 
@@ -288,6 +296,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=10)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_arguments: sys.exit("ended by a signal"))
     load = os.getloadavg()[0]
     text = "\n".join(table(measure(options.times)))
     print(text)
