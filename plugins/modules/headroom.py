@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The action plugin of the same name does the work, on the controller; this file documents it.
+# The file of this name in plugin_utils/controller does the work, on the controller; this file documents it.
 
 from __future__ import annotations
 
