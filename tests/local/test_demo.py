@@ -22,6 +22,7 @@ from .conftest import (
     SMALL,
     STRETCHED,
     RedisServer,
+    daemons_in,
     free_ports,
     smaller_inventory,
     wait_for,
@@ -218,7 +219,7 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
 
 def test_after_ctrl_c_make_demo_of_a_user_says_that_it_removes_its_servers(fleet, tmp_path):
     first = free_ports(1)
-    common = {**SMALL, "redis_supervisor": "daemon", "redis_directory": str(tmp_path / "state")}
+    common = {**SMALL, **daemons_in(tmp_path / "state")}
     groups = {
         "hypervisors": {},
         "fleet": {"hosts": {"a": {"redis_port": first, "latency_benchmark_port": first}}, "vars": common},
