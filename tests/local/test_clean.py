@@ -38,7 +38,7 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
     for name in (*(f"checkout/{made}" for made in MADE), "checkout/results", *LEFT):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "file").touch()
-    for name in ("Makefile", "ansible.cfg", "inventories", "playbooks", "plugins", "roles", ".venv"):
+    for name in ("Makefile", "ansible.cfg", "inventories", "meta", "playbooks", "plugins", "roles", ".venv"):
         (checkout / name).symlink_to(ROOT / name)
     for name in COPIED:
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
@@ -58,8 +58,19 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Teardown: done" in done.stdout, done.stdout
-    kept = {"Makefile", "ansible.cfg", "inventories", "playbooks", "plugins", "roles", "results", "tests", "tools"}
-    assert {path.name for path in checkout.iterdir()} == kept
+    kept = {
+        "Makefile",
+        "ansible.cfg",
+        "inventories",
+        "meta",
+        "playbooks",
+        "plugins",
+        "roles",
+        "results",
+        "tests",
+        "tools",
+    }
+    assert {path.name for path in checkout.iterdir()} == {*kept, "tools"}
     kept = {"programs", "programs/membw", "programs/membw/membw.py", "vm", "vm/vm.py", "vm/vm_image.py"}
     assert {str(path.relative_to(checkout / "tests")) for path in (checkout / "tests").rglob("*")} == kept
     assert [path.name for path in (checkout / "tools").iterdir()] == ["lab.py"]
