@@ -18,9 +18,10 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 
+from . import test_charged_dram
 from .conftest import free_ports, wait_for
-from .test_charged_dram import MEMORY, zram  # noqa: F401
 
+MEMORY, zram = test_charged_dram.MEMORY, test_charged_dram.zram
 MIB = 2**20
 BUDGET = 32 * MIB
 # A Redis with 3,000 values of 1,000 bytes takes 7 MiB, so four fit.
@@ -169,7 +170,7 @@ def newcomers():
 
 def test_a_newcomer_that_is_killed_before_its_step_has_settled_is_tried_once_more(ramp):
     found = ramp(sizes=[2, 3], budget_bytes=1024 * MIB)
-    wait_for("the first window", lambda: found.windows())
+    wait_for("the first window", found.windows)
     is_loaded = f"{found.ports[2]}.1.client"
     (victim,) = wait_for("the third", lambda: found.renew() or ((found.path / is_loaded).exists() and newcomers()))
     os.kill(victim, signal.SIGKILL)
@@ -181,7 +182,7 @@ def test_a_newcomer_that_is_killed_before_its_step_has_settled_is_tried_once_mor
 
 def test_a_server_that_is_killed_after_its_step_has_settled_ends_the_ramp(ramp):
     found = ramp(sizes=[2], budget_bytes=1024 * MIB, hold_seconds=60)
-    wait_for("a window", lambda: found.windows())
+    wait_for("a window", found.windows)
     assert not newcomers()
     os.kill(int(processes(groups.FLEET)[0]), signal.SIGKILL)
     end = found.end()
@@ -200,7 +201,7 @@ def processes(name):
     return []
 
 
-def test_a_tier_carries_more_servers_within_the_budget_and_references_stay_in_dram(ramp, zram):  # noqa: F811
+def test_a_tier_carries_more_servers_within_the_budget_and_references_stay_in_dram(ramp, zram):
     found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[2, 4, 6, 8])
     wait_for("a window of 8", lambda: [window for window in found.windows() if window["n"] == 8])
     windows, (started,) = found.windows(), found.lines("started")
@@ -214,7 +215,7 @@ def test_a_tier_carries_more_servers_within_the_budget_and_references_stay_in_dr
     assert windows[-1]["settled"]
 
 
-def test_references_are_not_swapped_out(ramp, zram):  # noqa: F811
+def test_references_are_not_swapped_out(ramp, zram):
     found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[8])
     wait_for("servers in swap", lambda: found.renew() or sum(map(swapped, processes(groups.FLEET))) > 4 * MIB)
     assert [swapped(pid) for pid in processes(groups.REFERENCES)] == [0, 0]

@@ -188,7 +188,7 @@ def check(root: str, state: str, now: float) -> int:
     name, reason = verdict(pressure(root), kept.get("rates", {}) if fresh else {})
     if not fresh and name == "safe":
         name, reason = "unknown", "the timer memstretch-headroom.timer has not run for three minutes"
-    print(f"MEMORY {name.upper()}: {reason}")
+    sys.stdout.write(f"MEMORY {name.upper()}: {reason}\n")
     return VERDICTS.index(name)
 
 
@@ -198,9 +198,9 @@ def main(arguments: t.Sequence[str]) -> int:
         return 0
     if list(arguments) == ["check"]:
         return check("/", STATE, time.time())
-    print("usage: memstretch-headroom check | write FILE", file=sys.stderr)
+    sys.stderr.write("usage: memstretch-headroom check | write FILE\n")
     return 3
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))

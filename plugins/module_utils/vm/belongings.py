@@ -92,8 +92,7 @@ def _default_variables(root: ET.Element) -> str:
 
 
 def _give_variables(root: ET.Element, path: str) -> None:
-    system = root.find("os")
-    assert system is not None
+    system = t.cast("ET.Element", root.find("os"))
     found = system.find("nvram")
     if found is None:
         found = ET.SubElement(system, "nvram")

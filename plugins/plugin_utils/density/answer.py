@@ -286,15 +286,13 @@ def _hosts(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures
     """Judge each host in the windows up to the density, and in smaller fleets if one misses the objective there."""
     sick = _sick(ramps, density, aim, idle)
     sizes = sorted({each.size for ramp in ramps for each in ramp.clean if each.size < density}, reverse=True)
-    at_density: hosts.Judged | None = None
-    every = 0
-    for size in [density, *sizes]:
-        judged = hosts.judge(_of_hosts(_near(ramps, size, NEAR_FOR_HOSTS), aim, idle, sick))
-        at_density = at_density or judged
-        if not judged.missed:
-            every = size
-            break
-    assert at_density
+
+    def judge(size: int) -> hosts.Judged:
+        return hosts.judge(_of_hosts(_near(ramps, size, NEAR_FOR_HOSTS), aim, idle, sick))
+
+    at_density, every = judge(density), density
+    if at_density.missed:
+        every = next((size for size in sizes if not judge(size).missed), 0)
     return {
         **at_density._asdict(),
         "smallest_miss": round(at_density.smallest_miss, 4),
@@ -320,7 +318,6 @@ def _limit(window: Window, aim: Objective, idle: Figures | None, figure: str) ->
     """Return the limit of a figure in a window, in microseconds."""
     if aim.kind == objective.ABSOLUTE:
         return aim.limit(figure)
-    assert idle
     beside = window.references.get("upper")
     return aim.limit(figure) * getattr(beside or idle, figure)
 

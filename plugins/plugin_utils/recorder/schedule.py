@@ -196,9 +196,9 @@ class Schedule:
             launched: what runs.
             begin: called at the beginning of each phase with its entry and the seconds until the end of the schedule.
         """
-        assert self.start_at is not None
+        start_at = t.cast("float", self.start_at)
         for entry in self.plan["phases"]:
-            if not self._sleep_until(self.start_at + entry["at"], launched):
+            if not self._sleep_until(start_at + entry["at"], launched):
                 return
             if time.time() < self.start_at + entry["at"] + entry["seconds"]:
                 begin(entry, self.ends_at - time.time())

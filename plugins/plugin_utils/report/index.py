@@ -144,7 +144,7 @@ def _row(directory: RunDirectory) -> Row | None:
     if os.path.exists(directory.file(_ROW_FILE)):
         try:
             row = directory.read_json(_ROW_FILE)
-            verdicts = [(profile, verdict) for profile, verdict in row["verdicts"]]
+            verdicts = [[profile, verdict] for profile, verdict in row["verdicts"]]
             texts = [row["page"], row["at"], row["headline"], *itertools.chain(*verdicts)]
         except (RunError, KeyError, TypeError, ValueError):
             texts = [None]

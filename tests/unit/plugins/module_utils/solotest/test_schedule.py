@@ -65,12 +65,14 @@ def options():
 def launch(job, options, tmp_path):
     """A function that launches a program of some lines of Python as the client."""
 
-    def launched(*lines, phases=PHASES, record=True, **changes):
+    def launched(*lines, phases=None, record=True, **changes):
         path = tmp_path / "solotest-of-test"
         path.write_text(f"#!{sys.executable}\n{BEGINNING}{REPORT}" + "\n".join(lines), encoding="utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         used = {**options, "executable": str(path), **changes} if record else None
-        return schedule.launch(job, used, str(path) if record else None, phases, 20, None, None)
+        return schedule.launch(
+            job, used, str(path) if record else None, PHASES if phases is None else phases, 20, None, None
+        )
 
     return launched
 

@@ -11,7 +11,7 @@ GIB = 2**30
 SHARES = {1: 0.02, 10: 0.05, 100: 0.1, 300: 0.13}
 
 
-def unit(name="vm01", size=4 * GIB, shares=SHARES, **changes):
+def unit(name="vm01", size=4 * GIB, shares=None, **changes):
     ages = [
         {
             "seconds": age,
@@ -19,7 +19,7 @@ def unit(name="vm01", size=4 * GIB, shares=SHARES, **changes):
             "low_bytes": round(max(0, share - 0.02) * size),
             "high_bytes": round(min(1, share + 0.02) * size),
         }
-        for age, share in shares.items()
+        for age, share in (SHARES if shares is None else shares).items()
     ]
     return {
         "name": name,
