@@ -25,9 +25,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record imp
     accepted,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
+    AbsolutePath,
     Fields,
     MeasurementError,
-    Text,
     Whole,
     failure_message,
     message,
@@ -40,7 +40,7 @@ _SILENT_SECONDS = 4000.0
 # It ends everything within this time.
 _END_SECONDS = 20.0
 _MOST_BYTES = 2**22
-_JOB = Fields({"path": Text(4096), "pid": Whole(2, 2**31 - 1)})
+_JOB = Fields({"path": AbsolutePath(), "pid": Whole(2, 2**31 - 1)})
 
 
 class _Interrupted(Exception):

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, vmstat
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 
 # The flood is this many times the dirty limit, so that its writer reaches the limit.
@@ -35,7 +35,7 @@ WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 def thresholds(files: HostFiles) -> tuple[int, int]:
     """Return the dirty limit and the limit of background write-back that are in force, in bytes."""
-    found = _vmstat(files)
+    found = vmstat(files)
     page = os.sysconf("SC_PAGE_SIZE")
     return found["nr_dirty_threshold"] * page, found["nr_dirty_background_threshold"] * page
 
@@ -43,11 +43,6 @@ def thresholds(files: HostFiles) -> tuple[int, int]:
 def size_for(limits: t.Iterable[int], free: int) -> int:
     """Return the size of a flood that exceeds each of the limits, but at most half of the free space."""
     return int(min(_BEYOND * max(limits), free / 2))
-
-
-def _vmstat(files: HostFiles) -> dict[str, int]:
-    lines = (files.text("/proc/vmstat") or "").splitlines()
-    return {name: int(value) for name, value in (line.split() for line in lines)}
 
 
 class Counters(t.NamedTuple):
@@ -69,7 +64,7 @@ def counters(files: HostFiles, disk: str, pid: int) -> Counters:
         time.monotonic(),
         memory["Dirty"],
         memory["Writeback"],
-        _vmstat(files)["nr_written"] * os.sysconf("SC_PAGE_SIZE"),
+        vmstat(files)["nr_written"] * os.sysconf("SC_PAGE_SIZE"),
         int(dirtied.group(1)) if dirtied else 0,  # it has ended
         int(statistics[6]) * _SECTOR,
     )
@@ -191,7 +186,7 @@ class Flood:
         If the flood is too small for that, the measurement shows that nothing is written back.
         """
         files = HostFiles()
-        before, self.started = _vmstat(files)["nr_written"], time.monotonic()
+        before, self.started = vmstat(files)["nr_written"], time.monotonic()
         self._program = BackgroundProgram(self._run, self._command)
         wanted = _BLOCK if self.size > thresholds(files)[1] else 0
         piled = 0
@@ -199,7 +194,7 @@ class Flood:
             time.sleep(_PILE_SECONDS)
             memory = meminfo(files)
             piled, last = memory["Dirty"] + memory["Writeback"], piled
-            written = (_vmstat(files)["nr_written"] - before) * os.sysconf("SC_PAGE_SIZE")
+            written = (vmstat(files)["nr_written"] - before) * os.sysconf("SC_PAGE_SIZE")
             if written >= wanted and piled <= _STEADY * last:
                 return
 

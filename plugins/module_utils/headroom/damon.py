@@ -23,6 +23,8 @@ import os
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import process_ticks
+
 ADMIN = "/sys/kernel/mm/damon/admin/kdamonds"
 _LARGEST = 2**62
 # The kernel answers "which regions were accessed" at the end of the running interval. Until then the question cannot be
@@ -180,8 +182,8 @@ class Damon:
         return sum(self._cpu.values())
 
     def _read_cpu(self, number: int) -> None:
-        fields = _read(f"/proc/{_read(f'{self._admin}/{number}/pid')}/stat").rpartition(")")[2].split()
-        self._cpu[number] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        stat = _read(f"/proc/{_read(f'{self._admin}/{number}/pid')}/stat")
+        self._cpu[number] = process_ticks(stat) / os.sysconf("SC_CLK_TCK")
 
     def _accessed(self, number: int) -> set[int]:
         size = os.sysconf("SC_PAGE_SIZE")

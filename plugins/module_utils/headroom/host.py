@@ -13,8 +13,14 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import kswapd_pids, process_ticks
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import swap_disks
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, swap_areas
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
+    HostFiles,
+    meminfo,
+    swap_areas,
+    vmstat,
+)
 
 # Of /proc/vmstat: pages that were dropped or swapped out and came back while they would still have been in use.
 REFAULTS = ("workingset_refault_anon", "workingset_refault_file")
@@ -34,7 +40,10 @@ class Moment(t.NamedTuple):
 
 def moment(files: HostFiles) -> Moment:
     """Read the counters."""
-    return Moment(time.time(), pressure.snapshot(files.root), _vmstat(files, REFAULTS), _kswapd_ticks(files))
+    counters = vmstat(files)
+    kswapd = sum(process_ticks(files.text(f"/proc/{pid}/stat") or "") for pid in kswapd_pids(files))
+    refaults = {name: counters[name] for name in REFAULTS if name in counters}
+    return Moment(time.time(), pressure.snapshot(files.root), refaults, kswapd)
 
 
 def rates(before: Moment, after: Moment, files: HostFiles) -> dict[str, t.Any]:
@@ -167,19 +176,3 @@ def _node(files: HostFiles, name: str, figure: str) -> int | None:
 
 def _pages(count: int | None) -> int | None:
     return None if count is None else count * os.sysconf("SC_PAGE_SIZE")
-
-
-def _vmstat(files: HostFiles, names: t.Sequence[str]) -> dict[str, int]:
-    words = (files.text("/proc/vmstat") or "").split()
-    values = dict(zip(words[::2], words[1::2]))
-    return {name: int(values[name]) for name in names if name in values}
-
-
-def _kswapd_ticks(files: HostFiles) -> int:
-    """Return the CPU time of the threads that reclaim memory in the background, in ticks since the boot."""
-    total = 0
-    for name in files.names("/proc"):
-        if name.isdigit() and (files.text(f"/proc/{name}/comm") or "").startswith("kswapd"):
-            fields = (files.text(f"/proc/{name}/stat") or "").rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-    return total

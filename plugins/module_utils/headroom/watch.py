@@ -13,8 +13,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.headroom import
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     remove_file,
-    sync_directory,
+    text_or_target,
     write_file,
+    write_link,
 )
 
 PROGRAM = "/usr/local/lib/memstretch-headroom/memstretch-headroom"
@@ -108,9 +109,7 @@ class Watch:
             place = self._at(path)
             os.makedirs(os.path.dirname(place), exist_ok=True)
             if path in _LINKS:
-                remove_file(place)
-                os.symlink(texts[path], place)
-                sync_directory(os.path.dirname(place))
+                write_link(place, texts[path])
             else:
                 write_file(place, texts[path], 0o755 if path == PROGRAM else 0o644)
         for path in old:  # where it wrote before
@@ -158,12 +157,4 @@ class Watch:
         raise WatchError(f"{path} was not written by headroom_watch; it was not touched. Move it away")
 
     def _read(self, path: str) -> str | None:
-        """Return the text of a file, or the target of a link; None if it does not exist."""
-        place = self._at(path)
-        if os.path.islink(place):
-            return os.readlink(place)
-        try:
-            with open(place, encoding="utf-8") as file:
-                return file.read()
-        except FileNotFoundError:
-            return None
+        return text_or_target(self._at(path))

@@ -14,8 +14,9 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     remove_file,
-    sync_directory,
+    text_or_target,
     write_file,
+    write_link,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import MARK
 
@@ -94,7 +95,7 @@ echo "$reserved of $pages huge pages are reserved, so that a DRAM budget of $((b
 
 def read_files() -> dict[str, str | None]:
     """Return the content of each file, the target of the link, and None for what does not exist."""
-    return {path: _read(path) for path in FILES}
+    return {path: text_or_target(path) for path in FILES}
 
 
 def wanted_files(size: int, original_pages: int) -> dict[str, str | None]:
@@ -108,30 +109,18 @@ def write_files(wanted: t.Mapping[str, str | None]) -> bool:
     # The link comes last, and is removed first.
     for path in FILES if wanted[LINK] else reversed(FILES):
         text = wanted[path]
-        if _read(path) == text:
+        if text_or_target(path) == text:
             continue
         changed = True
-        if text is None or path == LINK:
-            remove_file(path)
         if text is None:
+            remove_file(path)
             continue
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if path == LINK:
-            os.symlink(text, path)
-            sync_directory(os.path.dirname(path))
+            write_link(path, text)
         else:
             write_file(path, text)
     directory = os.path.dirname(LINK)
     if wanted[LINK] is None and os.path.isdir(directory) and not os.listdir(directory):
         os.rmdir(directory)
     return changed
-
-
-def _read(path: str) -> str | None:
-    if os.path.islink(path):
-        return os.readlink(path)
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None

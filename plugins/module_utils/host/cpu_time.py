@@ -35,6 +35,18 @@ def each_cpu(files: HostFiles | None = None) -> list[Ticks]:
     return found
 
 
+def process_ticks(stat: str) -> int:
+    """Return the ticks that a process has used, in user and kernel mode, from the text of its /proc/PID/stat."""
+    words = stat.rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+
+
+def kswapd_pids(files: HostFiles) -> list[str]:
+    """Return the threads of the kernel that reclaim memory in the background, one for each NUMA node."""
+    pids = (name for name in files.names("/proc") if name.isdigit())
+    return [pid for pid in pids if (files.text(f"/proc/{pid}/comm") or "").startswith("kswapd")]
+
+
 def cpu_ticks(files: HostFiles | None = None) -> list[int]:
     """Return the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (guest is in user)."""
     line, _newline, _rest = ((files or HostFiles()).text("/proc/stat") or "").partition("\n")

@@ -96,6 +96,12 @@ def meminfo(files: HostFiles, name: str = "/proc/meminfo") -> dict[str, int]:
     return {key: int(value) * (1024 if unit else 1) for key, value, unit in found}
 
 
+def vmstat(files: HostFiles) -> dict[str, int]:
+    """Return the counters of /proc/vmstat."""
+    words = (files.text("/proc/vmstat") or "").split()
+    return {name: int(value) for name, value in zip(words[::2], words[1::2])}
+
+
 def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
     """Return the active swap areas from /proc/swaps: name, type, sizes in bytes, priority."""
     areas = []
@@ -184,6 +190,24 @@ def write_file(
         os.unlink(new)
         raise
     sync_directory(directory)
+
+
+def write_link(path: str, target: str) -> None:
+    """Replace a file by a symbolic link, so that it stays after a power cut."""
+    remove_file(path)
+    os.symlink(target, path)
+    sync_directory(os.path.dirname(path))
+
+
+def text_or_target(path: str) -> str | None:
+    """Return the text of a file, or the target of a symbolic link; None if it does not exist."""
+    if os.path.islink(path):
+        return os.readlink(path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
 
 
 def remove_file(path: str) -> bool:

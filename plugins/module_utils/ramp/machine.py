@@ -11,7 +11,12 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import charged_watch, pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
-from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import Ticks, each_cpu
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import (
+    Ticks,
+    each_cpu,
+    kswapd_pids,
+    process_ticks,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import swap_disks
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
@@ -54,11 +59,7 @@ class Machine:
         self._files, self._root, self._group = HostFiles(root), root, group
         self._charged = ChargedDram({"mechanism": "cgroup", "group": name}, root)
         self.reclaim: GroupReclaim | None = None
-        self._kswapd = [
-            pid
-            for pid in self._files.names("/proc")
-            if pid.isdigit() and (self._files.text(f"/proc/{pid}/comm") or "").startswith("kswapd")
-        ]
+        self._kswapd = kswapd_pids(self._files)
 
     def cpus(self) -> list[Ticks]:
         """Return the ticks of each CPU."""
@@ -123,8 +124,7 @@ class Machine:
             stat = self._files.text(f"/proc/{pid}/stat")
             if stat is None:
                 return None
-            words = stat.rpartition(")")[2].split()
-            total += int(words[11]) + int(words[12])
+            total += process_ticks(stat)
         return reclaim + total / os.sysconf("SC_CLK_TCK")
 
 

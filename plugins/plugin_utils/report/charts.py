@@ -186,16 +186,15 @@ def _over_time(document: t.Mapping[str, t.Any]) -> dict[str, list[float | None]]
     rows = list(zip(*(each["rows"] for each in recorded)))
     return {
         "ends": [round(machines[0][0] + late, 2) for machines in rows],
-        "page_ins": [short(_known(sum, [row[1] for row in machines])) for machines in rows],
-        "psi_memory": [short(_known(max, [row[2] for row in machines], 100)) for machines in rows],
-        "psi_io": [short(_known(max, [row[3] for row in machines], 100)) for machines in rows],
-        "charged_mb": [short(_known(sum, [row[6] for row in machines], 1e-6)) for machines in rows],
+        "page_ins": [short(pressure.total(row[1] for row in machines)) for machines in rows],
+        "psi_memory": [_times(pressure.highest(row[2] for row in machines), 100) for machines in rows],
+        "psi_io": [_times(pressure.highest(row[3] for row in machines), 100) for machines in rows],
+        "charged_mb": [_times(pressure.total(row[6] for row in machines), 1e-6) for machines in rows],
     }
 
 
-def _known(what: t.Callable[[list[float]], float], values: list[float | None], factor: float = 1) -> float | None:
-    """Return the sum or the maximum of the values, times a factor; None if one of them is unknown."""
-    return None if None in values else what(t.cast("list[float]", values)) * factor
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else short(value * factor)
 
 
 def _seconds(document: t.Mapping[str, t.Any]) -> float:

@@ -78,6 +78,17 @@ class Text(Kind):
         return value
 
 
+class AbsolutePath(Kind):
+    """A path that needs no directory to start from, and that no program takes for an option."""
+
+    _TEXT = Text(4096)
+
+    def check(self, name: str, value: t.Any) -> t.Any:
+        if not self._TEXT.check(name, value).startswith("/"):
+            refuse(name, value, "an absolute path")
+        return value
+
+
 @dataclasses.dataclass(frozen=True)
 class Message(Kind):
     """A text for people, which is cut off and made printable."""

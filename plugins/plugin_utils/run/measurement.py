@@ -269,7 +269,6 @@ _COMPLETE = {
     "ping": Fields({"server": Fields({"before": Fields({})})}),
 }
 _OUTPUTS = ("module_stderr", "module_stdout")
-_JOB = Fields({"path": Text(4096), "pid": Whole(2, 2**31 - 1)})
 
 # The state of an endpoint before a run, as the role latency_benchmark passes it on.
 _ENDPOINT = Fields(
@@ -316,7 +315,7 @@ def result(answer: t.Any) -> dict[str, t.Any]:
     """Return the accepted part of what the module solotest returned on a host.
 
     Returns:
-        C(changed), C(failed), C(skipped), C(msg), C(job), C(solotest) and the output of a module that failed, as far as
+        C(changed), C(failed), C(skipped), C(msg), C(solotest) and the output of a module that failed, as far as
         they are there. A result that does not fit is returned as a failure of its host, whose C(msg) names the key.
     """
     try:
@@ -339,8 +338,6 @@ def _result(answer: t.Any) -> dict[str, t.Any]:
             accepted.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})
     elif "msg" in answer:
         accepted["msg"] = message(answer["msg"])
-    if "job" in answer:
-        accepted["job"] = job(answer["job"])
     if answer.get("solotest") is not None:
         try:
             accepted["solotest"] = measurement(answer["solotest"], failed)
@@ -349,18 +346,6 @@ def _result(answer: t.Any) -> dict[str, t.Any]:
                 raise
             # The reason of the failure matters more than what had been measured before it.
             accepted["msg"] += f" (what it had measured cannot be used: {error})"
-    return accepted
-
-
-def job(value: t.Any) -> dict[str, t.Any]:
-    """Find where the result of a client in the background will be.
-
-    Raises:
-        MeasurementError: it is not a path and a process.
-    """
-    accepted = _JOB.check("job", value)
-    if not accepted["path"].startswith("/"):
-        refuse("job.path", accepted["path"], "an absolute path")
     return accepted
 
 

@@ -97,18 +97,21 @@ def of_carrying_machines(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str,
 
     Sums over machines need this. A hypervisor without a known machine is None.
     """
-    hypervisors = document.get("hypervisors")
-    if not hypervisors:
-        return list(document["pressure"].values())
-    return [document["pressure"].get(machine) for machine in {each["machine"]: None for each in hypervisors.values()}]
+    return [document["pressure"].get(machine) for machine in _carrying(document)]
 
 
 def recorded_by_carriers(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
     """Return what happened second by second on the machines of of_carrying_machines(); nothing if one is unknown."""
-    hypervisors = document.get("hypervisors")
-    machines = [each["machine"] for each in hypervisors.values()] if hypervisors else document["pressure"]
-    recorded = [document.get("over_time", {}).get(machine) for machine in dict.fromkeys(machines)]
+    recorded = [document.get("over_time", {}).get(machine) for machine in _carrying(document)]
     return [] if None in recorded else t.cast("list[t.Mapping[str, t.Any]]", recorded)
+
+
+def _carrying(document: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the boot ids of the machines of of_carrying_machines()."""
+    hypervisors = document.get("hypervisors")
+    return list(
+        dict.fromkeys(each["machine"] for each in hypervisors.values()) if hypervisors else document["pressure"]
+    )
 
 
 def of_guests(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
@@ -127,26 +130,28 @@ def figures(machines: _Machines) -> dict[str, float | None]:
     """
     known = list(machines)
     return {
-        "page_ins": _sum(_rate(each, "pswpin", "zswpin") for each in known),
-        "page_outs": _sum(_rate(each, "pswpout", "zswpout") for each in known),
-        "major_faults": _sum(_rate(each, "pgmajfault") for each in known),
-        "psi_memory": _highest(_share(each, "psi_memory_some_us") for each in known),
-        "psi_io": _highest(_share(each, "psi_io_some_us") for each in known),
-        "swap_used_mb": _sum(_after(each, "swap_used_bytes") for each in known),
-        "available_mb": _sum(_after(each, "mem_available_bytes") for each in known),
-        "compressed_mb": _sum(_after(each, "zswap_stored_bytes", "zram_stored_bytes") for each in known),
-        "pool_mb": _sum(_after(each, "zswap_compressed_bytes", "zram_used_bytes") for each in known),
+        "page_ins": total(_rate(each, "pswpin", "zswpin") for each in known),
+        "page_outs": total(_rate(each, "pswpout", "zswpout") for each in known),
+        "major_faults": total(_rate(each, "pgmajfault") for each in known),
+        "psi_memory": highest(_share(each, "psi_memory_some_us") for each in known),
+        "psi_io": highest(_share(each, "psi_io_some_us") for each in known),
+        "swap_used_mb": total(_after(each, "swap_used_bytes") for each in known),
+        "available_mb": total(_after(each, "mem_available_bytes") for each in known),
+        "compressed_mb": total(_after(each, "zswap_stored_bytes", "zram_stored_bytes") for each in known),
+        "pool_mb": total(_after(each, "zswap_compressed_bytes", "zram_used_bytes") for each in known),
         "read_ms": _slowest(known, "read"),
         "write_ms": _slowest(known, "write"),
     }
 
 
-def _sum(values: t.Iterable[float | None]) -> float | None:
+def total(values: t.Iterable[float | None]) -> float | None:
+    """Return the sum; None if a value is unknown, or there is none."""
     known = list(values)
     return sum(t.cast("list[float]", known)) if known and None not in known else None
 
 
-def _highest(values: t.Iterable[float | None]) -> float | None:
+def highest(values: t.Iterable[float | None]) -> float | None:
+    """Return the highest value; None if one is unknown, or there is none."""
     known = list(values)
     return max(t.cast("list[float]", known)) if known and None not in known else None
 

@@ -12,6 +12,7 @@ import zlib
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram, fleet_sum, measurement
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
+    AbsolutePath,
     Fields,
     Flag,
     Listed,
@@ -30,7 +31,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 
 MOST_PHASES = 10_000
 
-_JOB = Fields({"path": Text(4096), "pid": Optional(Whole(2, 2**31 - 1))})
+_JOB = Fields({"path": AbsolutePath(), "pid": Optional(Whole(2, 2**31 - 1))})
 _ERROR = Fields({"kind": Text(), "message": Message()})
 _SHARE = Optional(Real(-1, 1e6))
 _OVER_TIME = Fields(
@@ -56,9 +57,7 @@ def job(value: t.Any) -> dict[str, t.Any]:
     Raises:
         MeasurementError: it is not a path and a process.
     """
-    accepted = _JOB.check("job", value)
-    if not accepted["path"].startswith("/"):
-        refuse("job.path", accepted["path"], "an absolute path")
+    accepted: dict[str, t.Any] = _JOB.check("job", value)
     return accepted
 
 

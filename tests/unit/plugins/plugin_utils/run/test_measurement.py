@@ -159,17 +159,6 @@ def test_a_text_that_is_no_result(text, message):
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize(
-    "job", [{"path": "-rf", "pid": 2}, {"path": "/x\n", "pid": 2}, {"path": "/x", "pid": "2"}, {"path": "/x"}, []]
-)
-def test_a_job_is_a_path_and_a_process(job):
-    assert measurement.result({"job": job})["failed"]
-    assert measurement.result({"job": {"path": "/tmp/x.job", "pid": 7, "x": 1}})["job"] == {
-        "path": "/tmp/x.job",
-        "pid": 7,
-    }
-
-
 def test_the_state_of_an_endpoint():
     state = {"endpoint": "127.0.0.1:6379", "keys": 5, "clock_offset": -0.5, "clock_correction": 0.0}
     assert measurement.endpoints({"a": {**state, "redis_version": "7.2", "directory": "/etc"}}) == {

@@ -73,7 +73,19 @@ def test_a_job_is_an_absolute_path_and_a_pid():
         "path": "/run/x",
         "pid": None,
     }
-    for wrong in ({"path": "x", "pid": 5}, {"path": "/x", "pid": 1}, {"path": "/x"}):
+    assert schedule_answer.launched({"job": {"path": "/tmp/x.job", "pid": 7, "x": 1}})["job"] == {
+        "path": "/tmp/x.job",
+        "pid": 7,
+    }
+    for wrong in (
+        {"path": "x", "pid": 5},
+        {"path": "/x", "pid": 1},
+        {"path": "/x"},
+        {"path": "-rf", "pid": 2},
+        {"path": "/x\n", "pid": 2},
+        {"path": "/x", "pid": "2"},
+        [],
+    ):
         with pytest.raises(MeasurementError):
             schedule_answer.launched({"job": wrong})
     assert schedule_answer.launched({"failed": True, "msg": "no", "job": 7}) == {
