@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "histogram.h"
 
+#include <string.h>
+
 uint64_t hist_highest_in(size_t index)
 {
     unsigned bucket = index <= HIST_EXACT_MASK ? 0 : (unsigned)(index >> HIST_HALF_BITS) - 1;
@@ -18,7 +20,7 @@ uint64_t hist_percentile(const struct histogram *h, unsigned permille)
 {
     uint64_t rank = max_u64(rank_of(h->count, permille), 1);
     uint64_t seen = 0;
-    for (size_t i = 0; i < HIST_SLOTS; i++) {
+    for (size_t i = hist_index(h->min), end = hist_end(h); i < end; i++) {
         seen += h->slots[i];
         if (seen >= rank)
             return min_u64(hist_highest_in(i), h->max);
@@ -29,6 +31,20 @@ uint64_t hist_percentile(const struct histogram *h, unsigned permille)
 double hist_mean(const struct histogram *h)
 {
     return h->count == 0 ? 0 : (double)h->sum / (double)h->count;
+}
+
+size_t hist_end(const struct histogram *h)
+{
+    return h->count == 0 ? 0 : hist_index(min_u64(h->max, INT64_MAX)) + 1;
+}
+
+void hist_clear(struct histogram *h)
+{
+    size_t begin = hist_index(h->min), end = hist_end(h);
+    if (begin < end)
+        memset(h->slots + begin, 0, (end - begin) * sizeof h->slots[0]);
+    h->count = h->min = h->max = 0;
+    h->sum = 0;
 }
 
 inline void hist_add_many(struct histogram *h, uint64_t value, uint64_t times)

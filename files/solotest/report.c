@@ -154,7 +154,7 @@ static void report_histogram(struct json *j, const char *name, const struct hist
                               empty ? -1 : (int64_t)hist_percentile(h, percentiles[i].permille));
     json_key(j, "buckets");
     json_open(j, "[");
-    for (size_t i = 0; i < HIST_SLOTS; i++)
+    for (size_t i = hist_index(h->min), end = hist_end(h); i < end; i++)
         if (h->slots[i] > 0) {
             json_wide(j, i);
             json_wide(j, h->slots[i]);

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "windows.h"
 
-#include <string.h>
-
 #include "numbers.h"
 
 struct window *windows_find(struct windows *w, uint64_t at)
@@ -27,7 +25,11 @@ void windows_add_unanswered(struct windows *w, uint64_t age, uint64_t requests)
 
 void windows_close(struct windows *w)
 {
+    struct window *oldest = &w->open[w->first % 2];
     w->write(w);
-    memset(&w->open[w->first % 2], 0, sizeof w->open[0]);
+    hist_clear(&oldest->server);
+    hist_clear(&oldest->intended);
+    hist_clear(&oldest->punctual);
+    oldest->unanswered = 0;
     w->first++;
 }

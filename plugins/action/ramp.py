@@ -34,7 +34,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 
-_POLL_S = 1.0
+_POLL_S = 2.0
 # A conductor that has written nothing for so long is dead: its longest window takes less.
 _SILENT_SECONDS = 4000.0
 # It ends everything within this time.

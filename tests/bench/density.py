@@ -61,6 +61,7 @@ class World:
         absolute: the limit is one in microseconds, so that regimes move the crossing.
         rounds: ramps of each arm.
         step: growth from step to step.
+        cpus: the references cross their limit, and the fleet is as slow as they are; moods move that.
         most: the largest fleet, as a multiple of the density; a ramp that meets the limit there has run out of hosts.
         excluded: why its coverage is not promised, in the words of the result; empty if it is.
     """
@@ -79,6 +80,7 @@ class World:
     absolute: bool = False
     rounds: int = 3
     step: float = 0.04
+    cpus: bool = False
     most: float = 1.3
     excluded: str = ""
 
@@ -105,6 +107,10 @@ WORLDS = (
     World("flat at 1.8 times, then a wall", flat=-0.105),
     World("flat at 1.9 times, then a wall", flat=-0.05),
     World("flat at 1.9 times, slope 0.2, then a wall", flat=-0.05, slope=0.2),
+    World("the CPUs decide", 0.05, cpus=True),
+    World("the CPUs decide, regimes of 10 %", 0.05, cpus=True, regime=0.1),
+    World("the CPUs decide, regimes of 25 %", 0.05, cpus=True, regime=0.25, excluded="moods last longer than rounds"),
+    World("the CPUs decide, 10 % disturbed", 0.05, cpus=True, disturbed=0.1),
     World("ran out of hosts", 0.1, most=0.95),
     World("absolute limit, regimes of 10 %", 0.1, absolute=True, regime=0.1),
     World("absolute limit, regimes of 25 %", 0.1, absolute=True, regime=0.25, excluded="moods last longer than rounds"),
@@ -138,7 +144,8 @@ def _ramp(world: World, density: float, chance: random.Random, moods: Moods) -> 
             break
         excess, reference = _window(world, size / crosses, chance, moods)
         windows.append(Excess(size, {(FLEET, "p99_us"): excess, (REFERENCES, "p99_us"): reference}))
-        beyond = [*beyond, excess] if excess > 0 else []
+        worst = max(excess, reference)
+        beyond = [*beyond, worst] if worst > 0 else []
         if (len(beyond) >= 3 and statistics.fmean(beyond[-3:]) > STOP) or (
             len(beyond) > 1 and min(beyond[-2:]) > LIMIT
         ):
@@ -172,6 +179,9 @@ def _window(world: World, times: float, chance: random.Random, moods: Moods) -> 
         excess += math.log1p(2 * world.sick * chance.random())
     if world.absolute:
         return excess, -LIMIT
+    if world.cpus:
+        slower = _truth(world, times)
+        return excess - reference - slower - LIMIT / 2, slower + reference
     return excess - reference, reference - LIMIT - 0.6
 
 
@@ -207,10 +217,11 @@ class Outcome(t.NamedTuple):
 DRAM = World("DRAM", flat=-0.5, capacity=True)
 
 
-def _crossing(windows: t.Sequence[Excess], wall: float, shift: float = 0.0) -> Crossing:
-    found = curve(windows, wall, shift)
-    assert found
-    return found.crossing
+def _crossings(ramps: t.Sequence[tuple[list[Excess], float]], shift: float = 0.0) -> list[Crossing]:
+    """Return where the ramps of an arm cross the objective."""
+    together = [each for windows, _wall in ramps for each in windows]
+    found = [curve(windows, wall, shift, together) for windows, wall in ramps]
+    return [each.crossing for each in found if each]
 
 
 def _sick_factor(world: World) -> float:
@@ -235,11 +246,9 @@ def study(world: World, number: int) -> Outcome:
     for _turn in range(world.rounds):
         of_arms.append([_ramp(kind, size, chance, moods) for kind, size in ((DRAM, fits), (world, density))])
         moods.after(60)
-    base, ramps = ([_crossing(*of_round[arm]) for of_round in of_arms] for arm in (0, 1))
-    tighter, wider = (
-        rounds.together([_crossing(*of_round[1], math.log(factor)) for of_round in of_arms]).density
-        for factor in SENSITIVITY
-    )
+    of_base, of_tier = ([of_round[arm] for of_round in of_arms] for arm in (0, 1))
+    base, ramps = _crossings(of_base), _crossings(of_tier)
+    tighter, wider = (rounds.together(_crossings(of_tier, math.log(factor))).density for factor in SENSITIVITY)
     found, ratio = rounds.together(ramps, not world.absolute), rounds.ratio(ramps, base, not world.absolute)
     assert found.interval and ratio.interval
     low, high = found.interval

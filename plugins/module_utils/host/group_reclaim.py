@@ -28,9 +28,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
 # Reclaim if less than LOW is free below the limit, until HIGH is free. Both are small compared with the 2 % of
 # the budget that the charged DRAM may be off by, and LOW is more than is paged in between two looks.
 LOW, HIGH = 512 * 1024, 1024 * 1024
-# Seconds between two looks. A fleet that pages in 250 MB/s needs LOW in the shortest.
+# Seconds between two looks: so many that a fleet which takes memory this many times as fast as of late still finds
+# some. Each look costs CPU time that the fleet would have on a real host.
 _SHORTEST_S, _LONGEST_S = 0.002, 0.05
-_FASTEST = 250e6
+_FASTER = 3
+# Bytes a second that a fleet takes: at least, since it may begin to, and as long as it is not known.
+_SLOWEST, _FASTEST = 5e6, 250e6
 # Seconds to wait after the kernel could not reclaim, for example because swap is full.
 _REFUSED_S = 0.1
 
@@ -64,6 +67,8 @@ class GroupReclaim(threading.Thread):
         self.gives_way = True
         self._group, self._stopped = group, threading.Event()
         self._behind = False
+        self._used: int | None = None
+        self._looked, self._taken = time.monotonic(), _FASTEST / _FASTER
 
     def run(self) -> None:
         """Reclaim until stop() is called."""
@@ -77,11 +82,24 @@ class GroupReclaim(threading.Thread):
             limit = self._group.limit()
             if limit is None:
                 return _LONGEST_S
-            free, room = limit - self._group.usage(), self.room
+            used, room = self._group.usage(), self.room
+            self._learn(used)
+            free = limit - used
             self._behind = free < room.low // 2
             if free < room.low:
-                return _SHORTEST_S if self._group.reclaim(limit, room.high) else _REFUSED_S
-        return min(_LONGEST_S, max(_SHORTEST_S, (free - room.low) / _FASTEST))
+                if not self._group.reclaim(limit, room.high):
+                    return _REFUSED_S
+                self._used = self._group.usage()
+                free = limit - self._used
+        return min(_LONGEST_S, max(_SHORTEST_S, (free - room.low // 2) / (_FASTER * max(_SLOWEST, self._taken))))
+
+    def _learn(self, used: int) -> None:
+        """Take how fast the group takes memory: at once if it is faster than of late, else by and by."""
+        now = time.monotonic()
+        if self._used is not None:
+            rate = max(0, used - self._used) / max(1e-4, now - self._looked)
+            self._taken = max(rate, 0.9 * self._taken)
+        self._used, self._looked = used, now
 
     def stop(self) -> None:
         """End the thread."""

@@ -71,6 +71,14 @@ class Child:
             return " ".join(file.read()[-600:].split())
 
 
+def has_ended() -> bool:
+    """Return whether a child has ended whose end nobody has seen yet; one call for all of them."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
+
+
 def end(children: t.Sequence[Child], number: int, seconds: float) -> None:
     """Send processes a signal, and SIGKILL to those that have not ended after so many seconds."""
     for child in children:
@@ -105,7 +113,6 @@ def _start(spawn: Spawn) -> int:
         os.close(output)
         return pid
     try:
-        os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(receive, 0)

@@ -53,7 +53,9 @@ KILLED, DOES_NOT_FIT, MISSED, HOSTS, INTERRUPTED, ERROR = (
     "interrupted",
     "error",
 )
-_TICK_S, _JOIN_TICK_S = 0.05, 0.01
+# What goes on all the time is done so often: while servers join, while they settle, and in a window, where each look
+# takes a CPU from them.
+_JOIN_TICK_S, _TICK_S, _WINDOW_TICK_S = 0.01, 0.05, 0.25
 _RENEW_S = 1.0
 # Reclaim is looked at so often, and judged over one second.
 _SETTLE_LOOK_S, _SETTLED_OVER_S = 0.25, 1.0
@@ -162,15 +164,11 @@ class Conductor:
     def _conduct(self) -> dict[str, t.Any]:
         self._begin()
         size: int | None = self._first()
-        sizes = iter(self._plan.sizes)
         most = len(self._plan.servers)
         while size is not None:
             self._step(size)
-            size = (
-                next((each for each in sizes if each > size), None)
-                if self._plan.sizes
-                else grown(size, self._plan.growth, most)
-            )
+            planned = [each for each in self._plan.sizes if each > size]
+            size = planned[0] if planned else grown(size, self._plan.growth, most)
         self._hold(self._looked_at)
         return _Ended(HOSTS, self._looked_at, None, "no more servers").end
 
@@ -440,14 +438,15 @@ class Conductor:
     def _wait_until(self, at: float) -> None:
         """Wait for a time in seconds since 1970."""
         while (left := at - time.time()) > 0:
-            self._tick(min(left, _TICK_S))
+            self._tick(min(left, _WINDOW_TICK_S))
 
     def _tick(self, seconds: float) -> None:
         """Sleep a little, renew the lease of the clients, and end the ramp if it must end."""
         time.sleep(seconds)
         if self._plan.tier:
             self._tier_used.append(self._machine.tier_used(self._plan.tier))
-        if time.monotonic() - self._renewed >= _RENEW_S:
+        due = time.monotonic() - self._renewed >= _RENEW_S
+        if due:
             self._renew()
             self._end_if_worn()
         if self._signalled:
@@ -458,7 +457,8 @@ class Conductor:
         if stop is not None:
             kind = MISSED if stop.startswith(MISSED) else INTERRUPTED
             raise _Ended(kind, self._looked_at, None, stop)
-        self._check_members()
+        if due or children.has_ended():
+            self._check_members()
 
     def _end_if_worn(self) -> None:
         """End the ramp before it writes more to drives than it may, as the last second shows."""

@@ -30,7 +30,11 @@ FLOOR = 0.05
 # The limit follows compressed memory so often, and by steps of at least this size.
 _FOLLOW_S, _LEAST_CHANGE = 0.05, 256 * 1024
 _GONE_SECONDS = 5.0
-# Free below the limit while servers are filled, at most these shares of it: they take up to 200 MB/s.
+# Free below the limit in a window, at most these shares of the budget: what a look by the keeper and the end of a batch
+# take is less, and each look takes a CPU from the fleet.
+_LOW, _HIGH = 2 * 2**20, 2.5 * 2**20
+_LOW_SHARE, _HIGH_SHARE = 1 / 128, 1 / 100
+# Free while servers are filled, at most these shares of the limit: they take up to 200 MB/s.
 _JOIN_LOW, _JOIN_HIGH = 4 * 2**20, 8 * 2**20
 _JOIN_LOW_SHARE, _JOIN_HIGH_SHARE = 1 / 16, 1 / 8
 
@@ -150,6 +154,7 @@ class BudgetKeeper(GroupReclaim):
     def __init__(self, group: CgroupFiles, budget: int, outside: t.Callable[[], int]) -> None:
         super().__init__(group)
         self._budget, self._outside = budget, outside
+        self.room = window_room(budget)
         self._followed = 0.0
         self.freeze(False)
 
@@ -161,7 +166,7 @@ class BudgetKeeper(GroupReclaim):
         """Keep more room while servers are filled, which take memory much faster than a fleet pages it in."""
         with self._group.locked():
             limit = self._group.limit() or self._budget
-        self.room = joining_room(limit) if joining else Room(LOW, HIGH)
+        self.room = joining_room(limit) if joining else window_room(self._budget)
 
     def step(self) -> float:
         """Let the limit follow, reclaim if there is too little room, and return the seconds until the next look."""
@@ -179,10 +184,19 @@ class BudgetKeeper(GroupReclaim):
             self._group.squeeze(wanted)  # what the kernel cannot move now, it is asked for again at the next look
 
 
+def window_room(budget: int) -> Room:
+    """Return what is kept free below the limit in a window."""
+    return _room(budget, (_LOW, _LOW_SHARE), (_HIGH, _HIGH_SHARE))
+
+
 def joining_room(limit: int) -> Room:
     """Return what is kept free below a limit while servers are filled."""
-    low, high = min(_JOIN_LOW, _JOIN_LOW_SHARE * limit), min(_JOIN_HIGH, _JOIN_HIGH_SHARE * limit)
-    return Room(max(LOW, rounded(low)), max(HIGH, rounded(high)))
+    return _room(limit, (_JOIN_LOW, _JOIN_LOW_SHARE), (_JOIN_HIGH, _JOIN_HIGH_SHARE))
+
+
+def _room(of: int, low: tuple[float, float], high: tuple[float, float]) -> Room:
+    lowest, highest = (rounded(min(most, share * of)) for most, share in (low, high))
+    return Room(max(LOW, lowest), max(HIGH, highest))
 
 
 class Areas(t.NamedTuple):

@@ -94,8 +94,8 @@ class Plan(t.NamedTuple):
         references: those outside of the budget.
         budget_bytes: what group and compressed memory may hold together.
         tier: the swap areas that belong to what is measured; without one, the group may not swap.
-        sizes: how many servers each step has; empty for steps that grow() and first_size() give.
-        growth: the share by which such a step is larger.
+        sizes: how many servers each of the first steps has; without any, first_size() gives the first.
+        growth: the share by which each further step is larger.
         window_seconds, window_requests: the least of a window.
         settle_seconds: the longest time until reclaim is steady.
         wait_seconds: how long a ramp waits for a quiet machine, altogether.

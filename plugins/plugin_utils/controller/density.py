@@ -138,7 +138,8 @@ class _Ramps:
             tried = len(self._entry(arm)["hold"]) + 1
             self._sequence.announce(f"Hold of {size} under {arm.name}")
             file = _file(arm.name, f"hold-{tried}")
-            self._conduct(arm, tried, file, {**self._definition["plan"], "sizes": [size]})
+            plan = self._definition["plan"]
+            self._conduct(arm, tried, file, {**plan, "servers": plan["servers"][:size], "sizes": [size]})
 
     def _entry(self, arm: Arm) -> dict[str, t.Any]:
         return next((each for each in self._document["arms"] if each["name"] == arm.name), {"density": None})

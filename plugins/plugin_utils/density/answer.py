@@ -11,7 +11,12 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import cause, hosts, objective, rounds
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import Curve, curve
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import Objective, excess
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import (
+    FIGURES,
+    Objective,
+    Plateau,
+    excess,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import (
     Figures,
     Window,
@@ -38,12 +43,19 @@ _Document = t.Mapping[str, t.Any]
 
 
 class _Ramp(t.NamedTuple):
-    """A ramp that was judged. C(passes) is from the upper bounds, C(not_fails) from the lower ones."""
+    """A ramp that was judged.
+
+    Attributes:
+        passes: from the upper bounds, next to the typical plateau.
+        passes_surely: the same next to the fastest ramp in DRAM.
+        not_fails: from the lower bounds, next to the slowest ramp in DRAM.
+    """
 
     document: _Document
     looked: list[Window]
     clean: list[Window]
     passes: Curve | None
+    passes_surely: Curve | None
     not_fails: Curve | None
 
 
@@ -57,42 +69,65 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
     aim = Objective.of(definition["objective"])
     holds = [ramp for ramp in ramps if ramp.get("kind") == HOLD]
     ramps = [ramp for ramp in ramps if ramp.get("kind") != HOLD]
-    of_dram = [windows(ramp) for ramp in ramps if ramp["arm"] == DRAM]
-    idle, no_plateau = None, ""
+    plateau, no_plateau = None, ""
     try:
-        idle = objective.plateau(of_dram)
+        plateau = objective.plateau({ramp["round"]: windows(ramp) for ramp in ramps if ramp["arm"] == DRAM})
     except objective.PlateauError as error:
         no_plateau = str(error)
-    can_judge = idle is not None or aim.kind == objective.ABSOLUTE
+    can_judge = plateau is not None or aim.kind == objective.ABSOLUTE
+    ordered = sorted(ramps, key=lambda each: each["round"])
     judged = {
-        name: [
-            _judged(ramp, aim, idle) for ramp in sorted(ramps, key=lambda each: each["round"]) if ramp["arm"] == name
-        ]
-        for name in definition["arms"]
+        name: _judged([ramp for ramp in ordered if ramp["arm"] == name], aim, plateau) for name in definition["arms"]
     }
     of_arms = {name: [each for each in holds if each["arm"] == name] for name in judged}
-    arms = [_arm(name, each, of_arms[name], definition, aim, idle) for name, each in judged.items() if can_judge]
+    arms = [_arm(name, each, of_arms[name], definition, aim, plateau) for name, each in judged.items() if can_judge]
     base = judged[definition["arms"][0]]
     for arm in arms[1:]:  # none without a plateau
         arm["ratio"] = _ratio(judged[arm["name"]], base, aim)
     return {
         "schema": SCHEMA,
         "definition": dict(definition),
-        "plateau": idle and idle._asdict(),
+        "plateau": plateau
+        and {
+            **plateau.typical._asdict(),
+            "span": {
+                figure: [getattr(plateau.fastest, figure), getattr(plateau.slowest, figure)] for figure in FIGURES
+            },
+            "slow_rounds": plateau.slow,
+        },
         "no_plateau": no_plateau,
         "arms": arms,
     }
 
 
-def _judged(ramp: _Document, aim: Objective, idle: Figures | None, without: t.Container[str] = ()) -> _Ramp:
-    looked = [each for each in windows(ramp, without) if each.fleet]
-    clean = [each for each in looked if not each.disturbed and each.document["kind"] == "step"]
-    if idle is None and aim.kind == objective.RELATIVE:
-        return _Ramp(ramp, looked, clean, None, None)
-    upper, lower = (
-        curve(objective.excesses(clean, aim, idle, bound), cause.wall(ramp)) for bound in ("upper", "lower")
+def _judged(
+    ramps: t.Iterable[_Document], aim: Objective, plateau: Plateau | None, without: t.Container[str] = ()
+) -> list[_Ramp]:
+    """Judge the ramps of an arm, without some of its hosts."""
+    looked = [[each for each in windows(ramp, without) if each.fleet] for ramp in ramps]
+    clean = [[each for each in ramp if not each.disturbed and each.document["kind"] == "step"] for ramp in looked]
+    found = [_Ramp(ramp, all_, good, None, None, None) for ramp, all_, good in zip(ramps, looked, clean)]
+    if plateau is None and aim.kind == objective.RELATIVE:
+        return found
+    passes, surely, not_fails = (
+        _curves(found, aim, plateau and getattr(plateau, idle), bound)
+        for bound, idle in (("upper", "typical"), ("upper", "fastest"), ("lower", "slowest"))
     )
-    return _Ramp(ramp, looked, clean, upper, lower)
+    return [
+        ramp._replace(passes=one, passes_surely=two, not_fails=three)
+        for ramp, one, two, three in zip(found, passes, surely, not_fails)
+    ]
+
+
+def _curves(
+    ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, bound: str, factor: float = 1.0
+) -> list[Curve | None]:
+    """Return where the ramps of an arm cross the objective, with its limits moved by a factor."""
+    of_ramps = [objective.excesses(ramp.clean, aim, idle, bound) for ramp in ramps]
+    together = [each for of_ramp in of_ramps for each in of_ramp]
+    return [
+        curve(of_ramp, cause.wall(ramp.document), math.log(factor), together) for ramp, of_ramp in zip(ramps, of_ramps)
+    ]
 
 
 def _arm(
@@ -101,10 +136,11 @@ def _arm(
     held: t.Iterable[_Document],
     definition: _Document,
     aim: Objective,
-    idle: Figures | None,
+    plateau: Plateau | None,
 ) -> dict[str, t.Any]:
     """Return the entry of an arm; C(density) is None if it has no ramp with a clean window."""
-    usable = [ramp for ramp in ramps if ramp.passes and ramp.not_fails]
+    idle = plateau and plateau.typical
+    usable = [ramp for ramp in ramps if ramp.passes]
     common = {
         "name": name,
         "rounds": [_round(ramp, aim, idle) for ramp in ramps],
@@ -114,9 +150,9 @@ def _arm(
     }
     if not usable:
         return {**common, "density": None}
-    passes, not_fails = (
+    passes, surely, not_fails = (
         rounds.together([getattr(ramp, which).crossing for ramp in usable], aim.kind == objective.RELATIVE)
-        for which in ("passes", "not_fails")
+        for which in ("passes", "passes_surely", "not_fails")
     )
     density = passes.density
     judged = _hosts(usable, density, aim, idle)
@@ -128,8 +164,8 @@ def _arm(
     sick = judged["sick"]
     without = None
     if sick:
-        healthy = [_judged(ramp.document, aim, idle, set(sick)).passes for ramp in usable]
-        without = rounds.together([each.crossing for each in healthy if each]).density
+        healthy = _judged([ramp.document for ramp in usable], aim, plateau, set(sick))
+        without = rounds.together([ramp.passes.crossing for ramp in healthy if ramp.passes]).density
     causes = [cause.cause(ramp.passes, ramp.clean) for ramp in usable if ramp.passes]
     low_high = [_moved(usable, aim, idle, factor) for factor in SENSITIVITY]
     return {
@@ -138,10 +174,10 @@ def _arm(
         "fleet_density": passes.density,
         "passes": _listed(passes),
         "not_fails": _listed(not_fails),
-        "interval": passes.interval
+        "interval": surely.interval
         and not_fails.interval
-        and [min(density, passes.interval[0]), not_fails.interval[1]],
-        "span": [min(density, passes.span[0]), not_fails.span[1]],
+        and [min(density, surely.interval[0]), not_fails.interval[1]],
+        "span": [min(density, surely.span[0]), not_fails.span[1]],
         "at_least": not_fails.at_least,
         "at_most": passes.at_most,
         "cause": max(causes, key=causes.count),
@@ -216,33 +252,33 @@ def _listed(found: rounds.Rounds) -> dict[str, t.Any]:
 
 def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) -> dict[str, t.Any] | None:
     """Return the ratio to the first arm over the rounds that both have."""
-    of_base = {ramp.document["round"]: ramp for ramp in base}
-    pairs = [
-        (ramp, of_base[ramp.document["round"]])
-        for ramp in ramps
-        if ramp.passes and ramp.document["round"] in of_base and of_base[ramp.document["round"]].passes
-    ]
-    if not pairs:
+    of_base = {ramp.document["round"]: ramp for ramp in base if ramp.passes}
+    paired = [ramp for ramp in ramps if ramp.passes and ramp.document["round"] in of_base]
+    if not paired:
         return None
-    found = rounds.ratio(
-        [ours.passes.crossing for ours, _theirs in pairs if ours.passes],
-        [theirs.passes.crossing for _ours, theirs in pairs if theirs.passes],
-        aim.kind == objective.RELATIVE,
+    typical, least, most = (
+        rounds.ratio(
+            [getattr(ramp, which).crossing for ramp in paired],
+            [of_base[ramp.document["round"]].passes.crossing for ramp in paired],  # type: ignore[union-attr]
+            aim.kind == objective.RELATIVE,
+        )
+        for which in ("passes", "passes_surely", "not_fails")
     )
     return {
-        "ratio": round(found.ratio, 3),
-        "values": [round(each, 3) for each in found.values],
-        "interval": found.interval and [each and round(each, 3) for each in found.interval],
-        "span": [each and round(each, 3) for each in found.span],
+        "ratio": round(typical.ratio, 3),
+        "values": [round(each, 3) for each in typical.values],
+        "interval": least.interval and most.interval and _ends(least.interval[0], most.interval[1]),
+        "span": _ends(least.span[0], most.span[1]),
     }
+
+
+def _ends(low: float | None, high: float | None) -> list[float | None]:
+    return [low and round(low, 3), high and round(high, 3)]
 
 
 def _moved(ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, factor: float) -> int:
     """Return the density if all limits were this many times what they are."""
-    found = [
-        curve(objective.excesses(ramp.clean, aim, idle, "upper"), cause.wall(ramp.document), math.log(factor))
-        for ramp in ramps
-    ]
+    found = _curves(ramps, aim, idle, "upper", factor)
     return rounds.together([each.crossing for each in found if each]).density
 
 

@@ -5,19 +5,26 @@
 
 Each criterion has a curve of its own: the fleet next to its references shows memory, the references next to idle DRAM
 show the CPUs. To fit one curve through the worst of several noisy figures would put the crossing too low.
+
+A machine has its moods. They cancel out between a fleet and its references, but not between the references and idle
+DRAM, which was measured minutes before. What the fleet does to the CPUs is the same in all ramps of an arm, a mood is
+not, and it only makes the machine slower. So the references have one curve for all ramps, from which a running median
+takes single slow windows.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing, crossing
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing, Point, crossing
 
 # What a criterion compares, and by which figure.
 FLEET, REFERENCES = "fleet", "references"
 FIGURES = ("avg_us", "p99_us")
 CAPACITY = "capacity"
+_NEIGHBOURS = 2
 
 Criterion = t.Tuple[str, str]
 
@@ -44,19 +51,27 @@ class Curve(t.NamedTuple):
     fleet_alone: Crossing | None
 
 
-def curve(windows: t.Sequence[Excess], wall: float = math.inf, shift: float = 0.0) -> Curve | None:
+def curve(
+    windows: t.Sequence[Excess], wall: float = math.inf, shift: float = 0.0, together: t.Sequence[Excess] = ()
+) -> Curve | None:
     """Return where a ramp crosses its objective; None without clean windows.
 
     Args:
         windows: the clean ones.
         wall: the size at which the ramp ended because the fleet does not fit; infinite if it fits.
         shift: natural logarithm of the factor by which all limits are moved.
+        together: the clean windows of all ramps of the arm; without them, those of this ramp.
     """
     found: dict[Criterion, Crossing] = {}
     for criterion in dict.fromkeys(name for window in windows for name in window.of):
-        of_one = crossing(
-            ((window.size, window.of[criterion] - shift) for window in windows if criterion in window.of), wall
-        )
+        own = _points(windows, criterion, shift)
+        if criterion[0] == FLEET:
+            of_one = crossing(own, wall)
+        else:
+            of_all = without_spikes(_points(together or windows, criterion, shift))
+            of_one = crossing(of_all, wall)
+            # The curve is known better than one ramp knows it, but no better by the number of rounds that share it.
+            of_one = of_one and of_one._replace(scatter=of_one.scatter * math.sqrt(len(of_all) / len(own)))
         if of_one:
             found[criterion] = of_one
     if not found:
@@ -70,3 +85,20 @@ def curve(windows: t.Sequence[Excess], wall: float = math.inf, shift: float = 0.
     elif least.high == wall:
         decided = CAPACITY
     return Curve(least, decided, min(alone, key=lambda each: each.size, default=None))
+
+
+def _points(windows: t.Iterable[Excess], criterion: Criterion, shift: float) -> list[Point]:
+    return [(window.size, window.of[criterion] - shift) for window in windows if criterion in window.of]
+
+
+def without_spikes(points: t.Iterable[Point]) -> list[Point]:
+    """Return the running median of points by size, over up to two neighbours on both sides. It leaves a curve that
+    rises all the way as it is, also where it ends at a wall.
+    """
+    ordered = sorted(points)
+    last = len(ordered) - 1
+    found = []
+    for place, (size, _value) in enumerate(ordered):
+        around = min(_NEIGHBOURS, place, last - place)
+        found.append((size, statistics.median(each for _, each in ordered[place - around : place + around + 1])))
+    return found

@@ -24,7 +24,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotoni
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, Window
 
 RELATIVE, ABSOLUTE = "relative", "absolute"
-# Clean windows that a plateau needs, and the factor within which half of them must agree.
+# Clean windows that a plateau needs, and the factor within which half of a ramp's windows, and the ramps, must agree.
 _ENOUGH, _AGREE = 5, 1.5
 # How far the references of a window may be from the median of their ramp, as a logarithm.
 _MOODS = 0.5
@@ -53,38 +53,89 @@ class PlateauError(ValueError):
     """The ramps in DRAM have no plateau. The text says why."""
 
 
-def plateau(dram: t.Iterable[t.Sequence[Window]]) -> Figures:
-    """Return the figures of idle DRAM: medians over the clean windows between half and all of what fits.
+class Plateau(t.NamedTuple):
+    """How fast idle DRAM is.
+
+    Attributes:
+        typical: the median over the windows.
+        fastest, slowest: the medians of the ramps that are farthest from it. The machine has its moods, so ramps in
+            idle DRAM differ by some ten per cent.
+        slow: rounds whose ramp in DRAM does not count, since the machine was much slower meanwhile.
+    """
+
+    typical: Figures
+    fastest: Figures
+    slowest: Figures
+    slow: list[int]
+
+
+def plateau(dram: t.Mapping[int, t.Sequence[Window]]) -> Plateau:
+    """Return how fast idle DRAM is: medians over the clean windows between half and all of what fits.
+
+    There the references wait as the fleet does, so both count together: twice the requests give half the noise. What
+    disturbs a machine makes it slower, so a ramp that is much slower than the fastest one says nothing about idle DRAM.
 
     Args:
-        dram: the windows of each ramp in DRAM.
+        dram: the windows of the ramp in DRAM of each round.
 
     Raises:
-        PlateauError: there are too few such windows, or they disagree.
+        PlateauError: there are too few such windows, or those of each ramp disagree.
     """
-    found: list[Figures] = []
-    for ramp in dram:
-        clean = [each for each in ramp if not each.disturbed]
-        most = max((each.size for each in clean), default=0)
-        for each in clean:
-            if 2 * each.size >= most:
-                found.append(_best(each.fleet, "upper"))
-    if len(found) < _ENOUGH:
+    looked = {number: _idle(windows) for number, windows in dram.items()}
+    total = sum(map(len, looked.values()))
+    if total < _ENOUGH:
         raise PlateauError(
-            f"the ramps in DRAM have {len(found)} clean windows between half and all of the hosts that fit; "
+            f"the ramps in DRAM have {total} clean windows between half and all of the hosts that fit; "
             f"{_ENOUGH} are needed to say how fast idle DRAM is"
         )
-    medians: dict[str, float] = {}
-    for figure in FIGURES:
-        values = sorted(getattr(each, figure) for each in found)
-        low, _median, high = statistics.quantiles(values, n=4)
+    agreed = {number: each for number, each in looked.items() if len(each) > 1 and not _scattered(each)}
+    if not agreed:
+        raise PlateauError(
+            "the windows of each ramp in DRAM disagree: "
+            + "; ".join(filter(None, map(_scattered, looked.values())))
+            + ". The machine is not quiet enough to say how fast idle DRAM is"
+        )
+    medians = {number: _medians(each) for number, each in agreed.items()}
+    fastest = _extreme(min, medians.values())
+    near = {
+        number: each
+        for number, each in medians.items()
+        if all(getattr(each, figure) <= _AGREE * getattr(fastest, figure) for figure in FIGURES)
+    }
+    if not near:  # one ramp has the best average and another one the best p99
+        near = dict([min(medians.items(), key=lambda each: each[1].p99_us)])
+    return Plateau(
+        _medians([window for number in near for window in agreed[number]]),
+        _extreme(min, near.values()),
+        _extreme(max, near.values()),
+        sorted(set(dram) - set(near)),
+    )
+
+
+def _idle(ramp: t.Sequence[Window]) -> list[Figures]:
+    """Return the figures of fleet and references together in the clean windows of a ramp in DRAM."""
+    clean = [each for each in ramp if not each.disturbed]
+    most = max((each.size for each in clean), default=0)
+    return [_best(each.everybody(), "upper") for each in clean if 2 * each.size >= most]
+
+
+def _scattered(found: t.Sequence[Figures]) -> str:
+    """Return how the windows of a ramp disagree; empty if they agree."""
+    for figure in FIGURES if len(found) > 1 else ():
+        low, _median, high = statistics.quantiles((getattr(each, figure) for each in found), n=4)
         if high > _AGREE * low:
-            raise PlateauError(
-                f"the ramps in DRAM disagree: half of their windows have a {figure[:-3]} outside of {low:,.0f} to "
-                f"{high:,.0f} us. The machine is not quiet enough to say how fast idle DRAM is"
-            )
-        medians[figure] = statistics.median(values)
-    return Figures(medians["avg_us"], medians["p99_us"], sum(each.requests for each in found))
+            return f"half of them have a {figure[:-3]} outside of {low:,.0f} to {high:,.0f} us"
+    return ""
+
+
+def _medians(found: t.Sequence[Figures]) -> Figures:
+    average, p99 = (statistics.median(getattr(each, figure) for each in found) for figure in FIGURES)
+    return Figures(average, p99, sum(each.requests for each in found))
+
+
+def _extreme(choose: t.Callable[[t.Iterable[float]], float], found: t.Collection[Figures]) -> Figures:
+    average, p99 = (choose(getattr(each, figure) for each in found) for figure in FIGURES)
+    return Figures(average, p99, sum(each.requests for each in found))
 
 
 def excess(window: Window, objective: Objective, idle: Figures | None, bound: str) -> Excess:

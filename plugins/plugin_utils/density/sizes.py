@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The sizes of a ramp.
 
-The first round goes in coarse steps from half of what fits into DRAM; the next ones look closely at where it ended. The
-grid of each ramp is offset by a random part of a step, so that rounds which agree do not agree because of their grid.
+The first round goes in coarse steps: in DRAM from half of what fits, with a tier from where it begins to matter. The
+next ones look closely at where it ended. A ramp that still meets its objective at the end of its grid goes on in coarse
+steps. The grid of each ramp is offset by a random part of a step, so that rounds which agree do not agree because of
+their grid.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ COARSE, FINE = 0.10, 0.04
 FAILED = ("missed", "died")
 # Later rounds go from and to these multiples of what the first one found.
 FROM, TO = 0.7, 1.2
+# A fleet that fits into DRAM never meets its tier. So the first ramp with one begins at this share of what fits.
+_TIER_FROM = 0.8
 # A hold that fails is followed by one of this share of its size, up to so many times.
 _LESS, _HOLDS = 0.93, 4
 
 
 class Planned(t.NamedTuple):
-    """The sizes of a ramp, and the share by which they grow. Without sizes, the machine begins at half of what fits."""
+    """The sizes of a ramp, and the share by which it grows beyond them. Without sizes, the machine begins at half of
+    what fits.
+    """
 
     sizes: list[int]
     growth: float
@@ -42,7 +48,7 @@ def planned(found: int | None, fits: int | None, maximum: int, growth: float, se
         seed: of the offset of the grid; one for each ramp.
     """
     if found:
-        return Planned(next_round(found, maximum, seed), FINE)
+        return Planned(next_round(found, maximum, seed), growth)
     return Planned(first_round(fits, maximum, seed, growth) if fits else [], growth)
 
 
@@ -80,7 +86,7 @@ def to_hold(arm: _Document) -> int | None:
 
 
 def first_round(fits: float, maximum: int, seed: str, growth: float = COARSE) -> list[int]:
-    """Return the sizes of an arm's first ramp.
+    """Return the sizes of the first ramp of an arm with a tier.
 
     Args:
         fits: how many hosts fit into DRAM.
@@ -88,7 +94,7 @@ def first_round(fits: float, maximum: int, seed: str, growth: float = COARSE) ->
         seed: of the offset of the grid; one for each ramp.
         growth: from step to step.
     """
-    return grid(0.5 * fits, maximum, growth, seed)
+    return grid(_TIER_FROM * fits, maximum, growth, seed)
 
 
 def next_round(found: float, maximum: int, seed: str) -> list[int]:

@@ -50,6 +50,10 @@ class Window(t.NamedTuple):
     references: t.Mapping[str, Figures]
     disturbed: str
 
+    def everybody(self) -> dict[str, Figures]:
+        """Return the figures of fleet and references together, by bound."""
+        return figures([*self.document["hosts"].values(), *self.document["references"].values()])
+
     def sum(self, name: str) -> float | None:
         """Return the sum of a sample over the machines; None if one of them does not know it."""
         values = [each.get(name) for each in self.document["machines"].values()]

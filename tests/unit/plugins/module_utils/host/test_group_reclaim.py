@@ -45,12 +45,28 @@ def use(group, free):
 
 
 @pytest.mark.parametrize(
-    ("free", "seconds"), [(LOW, 0.002), (LOW + MIB, MIB / 250e6), (90 * MIB, 0.05)], ids=["low", "some", "plenty"]
+    ("free", "seconds"),
+    [(LOW, 0.002), (LOW // 2 + MIB, MIB / 250e6), (90 * MIB, 0.05)],
+    ids=["low", "some", "plenty"],
 )
 def test_a_group_with_room_is_left_alone_and_looked_at_less_often(group, free, seconds, monkeypatch):
     use(group, free)
     monkeypatch.setattr(CgroupFiles, "reclaim", None)  # calling it would fail
     assert GroupReclaim(group).step() == pytest.approx(seconds)
+
+
+def test_a_group_that_takes_little_is_looked_at_less_often(group, monkeypatch):
+    use(group, 2 * MIB)
+    keeper, clock = GroupReclaim(group), [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    waits = []
+    for _look in range(60):
+        clock[0] += 0.01
+        waits.append(keeper.step())
+    assert waits[0] < 0.01 and waits[-1] == 0.05 and waits == sorted(waits)
+    clock[0] += 0.01
+    use(group, MIB)  # a mebibyte in 10 ms: it has as much left for 10 ms, and is looked at three times until then
+    assert keeper.step() == pytest.approx((MIB - LOW // 2) / (3 * MIB / 0.01))
 
 
 def test_a_group_near_its_limit_is_reclaimed_to_the_high_mark(group, monkeypatch):

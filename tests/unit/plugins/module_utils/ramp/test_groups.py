@@ -58,7 +58,12 @@ def test_servers_that_are_filled_find_more_room(keeper):
     keeper.make_room(True)
     assert keeper.room == (4 * MIB, 8 * MIB)
     keeper.make_room(False)
-    assert keeper.room == (MIB // 2, MIB)
+    assert keeper.room == groups.window_room(100 * MIB)
+
+
+@pytest.mark.parametrize(("budget", "room"), [(1024, (2, 2.5)), (256, (2, 2.5)), (48, (0.5, 1))])
+def test_room_in_a_window_is_a_small_part_of_the_budget(budget, room):
+    assert groups.window_room(budget * MIB) == tuple(size * MIB for size in room)
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,29 @@ def test_without_a_plateau_a_relative_objective_says_why():
     assert found["arms"] == [] and "5 are needed" in sentence.sentence(found)
 
 
-def test_dram_ramps_that_disagree_are_refused():
-    moods = [
-        ramp("dram", number, range(5, 11), lambda size, n=number: n * n, lambda size, n=number: n * n, wall=11)
-        for number in ROUNDS
+def test_dram_ramps_in_different_moods_widen_what_the_cpus_decide():
+    def study(mood):
+        moods = {1: 1.0, 2: mood, 3: 1.0}
+        plain = [
+            ramp("dram", n, range(5, 11), lambda _size, m=m: m, lambda _size, m=m: m, wall=11) for n, m in moods.items()
+        ]
+        slow = tier("zram", ROUNDS, 26, fleet=lambda size: size / 10, references=lambda size: size / 10)
+        return judged([*plain, *slow])["arms"][1]
+
+    calm, moody = study(1.0), study(1.4)
+    assert calm["cause"] == moody["cause"] == "cpus"
+    assert calm["density"] == pytest.approx(moody["density"], rel=0.1)
+    assert moody["interval"][1] > 1.2 * calm["interval"][1]
+
+
+def test_one_ramp_in_another_mood_moves_no_crossing_of_the_references():
+    ramps = [
+        *dram(ROUNDS),
+        *tier("zram", (1, 2), 20, fleet=lambda size: size / 10, references=lambda size: size / 10),
+        *tier("zram", (3,), 20, fleet=lambda size: 1.4 * size / 10, references=lambda size: 1.4 * size / 10),
     ]
-    assert "disagree" in judged(moods, ("dram",))["no_plateau"]
+    found = judged(ramps)["arms"][1]
+    assert found["density"] in range(17, 21) and found["interval"][1] / found["interval"][0] < 1.4
 
 
 def test_an_absolute_objective_needs_no_dram():

@@ -5,7 +5,12 @@ import math
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import CAPACITY, Excess, curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
+    CAPACITY,
+    Excess,
+    curve,
+    without_spikes,
+)
 
 FLEET, REFERENCES = ("fleet", "p99_us"), ("references", "p99_us")
 
@@ -43,3 +48,16 @@ def test_moved_limits_move_the_crossing():
     found = curve(excesses(40.5, 60.5), shift=math.log(1.1))
     assert found and found.crossing.size == pytest.approx(40.5 * 1.1 ** (1 / 3), rel=0.01)
     assert curve([]) is None
+
+
+def test_the_references_of_all_ramps_have_one_curve():
+    calm, moody = excesses(90, 40.5), [each for each in excesses(90, 30.5) if each.size % 3 == 0]
+    alone, together = curve(moody), curve(moody, together=[*calm, *moody])
+    assert alone and together and alone.crossing.size == pytest.approx(30.5, rel=0.02)
+    assert together.crossing.size == pytest.approx(40.5, rel=0.05)
+
+
+def test_a_running_median_leaves_a_rising_curve_alone_and_takes_spikes():
+    rising = [(size, 0.1 * size) for size in range(10)] + [(10, 9.0)]
+    assert without_spikes(reversed(rising)) == rising
+    assert without_spikes([(1, 0.0), (2, 0.1), (3, 5.0), (4, 0.3), (5, 0.4)])[2] == (3, 0.3)

@@ -39,19 +39,39 @@ def test_an_absolute_objective_has_limits_in_microseconds():
     assert of["fleet", "p99_us"] == pytest.approx(math.log(0.1), abs=0.15)
 
 
+def idle(*ramps):
+    return plateau({number: windows(each) for number, each in enumerate(ramps, 1)})
+
+
 def test_the_plateau_is_that_of_idle_dram():
-    found = plateau(windows(each) for each in dram((1, 2)))
-    assert found.avg_us == pytest.approx(60, rel=0.03) and found.p99_us == pytest.approx(147, rel=0.1)
+    found = idle(*dram((1, 2)))
+    assert found.typical.avg_us == pytest.approx(60, rel=0.03) and found.typical.p99_us == pytest.approx(147, rel=0.1)
+    assert found.fastest.p99_us <= found.typical.p99_us <= found.slowest.p99_us and found.slow == []
 
 
 def test_a_plateau_of_few_windows_is_refused():
     with pytest.raises(PlateauError, match="5 are needed"):
-        plateau([windows(ramp("dram", 1, [8, 9, 10]))])
+        idle(ramp("dram", 1, [8, 9, 10]))
 
 
 def test_windows_of_idle_dram_that_disagree_are_refused():
+    def shape(size):
+        return 1.0 if size % 2 else 4.0
+
     with pytest.raises(PlateauError, match="disagree"):
-        plateau([windows(ramp("dram", 1, range(6, 12), lambda size: 1.0 if size % 2 else 4.0))])
+        idle(ramp("dram", 1, range(6, 12), shape, shape))
+
+
+def test_ramps_in_dram_on_a_machine_in_two_moods_have_a_plateau_between_them():
+    found = idle(*(ramp("dram", 1, range(6, 12), lambda _size, m=m: m, lambda _size, m=m: m) for m in (1.0, 1.3)))
+    assert found.fastest.avg_us == pytest.approx(60, rel=0.03)
+    assert found.slowest.avg_us == pytest.approx(78, rel=0.03)
+    assert found.fastest.avg_us < found.typical.avg_us < found.slowest.avg_us and found.slow == []
+
+
+def test_a_ramp_in_dram_on_a_busy_machine_says_nothing_about_idle_dram():
+    found = idle(*(ramp("dram", 1, range(6, 12), lambda _size, m=m: m, lambda _size, m=m: m) for m in (3.0, 1.0)))
+    assert found.typical.avg_us == found.slowest.avg_us == pytest.approx(60, rel=0.03) and found.slow == [1]
 
 
 def test_the_references_take_the_moods_of_the_machine_out_of_an_absolute_objective():

@@ -16,9 +16,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.sizes i
 )
 
 
-def test_the_first_round_is_coarse_and_begins_at_half_of_what_fits():
+def test_the_first_round_is_coarse_and_begins_before_the_tier_matters():
     sizes = first_round(20, 200, "zram 1")
-    assert 9 <= sizes[0] <= 11 and sizes[-1] == 200 and len(sizes) < 45
+    assert 15 <= sizes[0] <= 17 and sizes[-1] == 200 and len(sizes) < 45
 
 
 def test_later_rounds_look_closely_where_the_first_ended():
@@ -48,9 +48,9 @@ def test_what_earlier_ramps_found_chooses_the_sizes():
     assert fitting(ramps, "dram") == 10 and found(seen, ramps, "zram") == 20
     assert found(seen, ramps, "swap") is None and fitting(ramps, "swap") is None
     first = planned(None, 10, 100, 0.2, "s")
-    assert first.sizes[0] == 5 and first.sizes[-1] == 100 and first.growth == 0.2
+    assert first.sizes[0] == 8 and first.sizes[-1] == 100 and first.growth == 0.2
     later = planned(20, 10, 100, 0.2, "s")
-    assert 13 <= later.sizes[0] <= 15 and later.sizes[-1] == 25 and later.growth == 0.04
+    assert 13 <= later.sizes[0] <= 15 and later.sizes[-1] == 25 and later.growth == 0.2
 
 
 def test_the_largest_fleet_stands_in_for_a_density_that_is_unknown():
