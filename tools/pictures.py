@@ -25,6 +25,7 @@ from diagrams import DIAGRAMS, svg
 sys.path += [
     str(Path(__file__).resolve().parents[1] / each) for each in (".ansible/collections", "tests", "tests/report")
 ]
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.page import page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import (
     comparison_page,
 )
@@ -84,7 +85,18 @@ def _synthetic_comparison(_source: Path) -> str:
         return comparison_page(json.loads(json.dumps(document)), details)
 
 
+def _density(source: Path) -> str:
+    return page(json.loads(source.read_text(encoding="utf-8"))["density"])
+
+
 PICTURES = {
+    "density.png": Picture(
+        "docs/bench/headline/3to1-influence25.json",
+        True,
+        _density,
+        "chart-ramps",
+        "Redis servers in 256 MiB of DRAM, 3:1, 50 requests/s each: latency against their number",
+    ),
     "comparison.png": Picture(
         "tests/synthetic_fleets.py",
         False,
@@ -141,10 +153,10 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory() as directory:
             for name, picture in PICTURES.items():
-                page = Path(directory, "page.html")
-                page.write_text(picture.page(ROOT / picture.source), encoding="utf-8")
+                path = Path(directory, "page.html")
+                path.write_text(picture.page(ROOT / picture.source), encoding="utf-8")
                 browser.emulate(width=WIDTH, height=HEIGHT)
-                browser.open(page)
+                browser.open(path)
                 clip = browser.driver.execute_script(_PLACE, picture.part, picture.title, SCALE)
                 shot = browser.driver.execute_cdp_cmd(
                     "Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png", "clip": clip}

@@ -44,6 +44,10 @@ options:
     description: Ramps of each profile, 1 to 100. The first is coarse, the others look closely at where it ended.
     type: raw
     default: 3
+  once:
+    description: Those of O(profiles) that have only one ramp, in the first round. Their density has no interval.
+    type: raw
+    default: []
   budget:
     description: The DRAM that the fleet may be charged, such as V(256M), from 16 MiB. It counts what zram and zswap
       hold for the fleet.

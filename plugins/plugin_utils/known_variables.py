@@ -26,6 +26,7 @@ USER_VARIABLES = frozenset(
         "density_id",
         "density_hold",
         "density_max",
+        "density_once",
         "density_plan_base",
         "density_plan_baseline_run",
         "density_plan_host_reserve",
@@ -109,7 +110,7 @@ PLAYBOOK_VARIABLES = (
         (
             "demo_host",
             "demo_mark",
-            "demo_profile",
+            "demo_profiles",
             "demo_refused",
             "demo_tier",
             "demo_tiers",

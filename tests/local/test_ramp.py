@@ -40,13 +40,17 @@ QUICK = {"window_seconds": 1, "window_requests": 1, "settle_seconds": 3, "looks"
 class Ramp:
     """A ramp on this machine.
 
+    Args:
+        servers: how many may join; as many as the last of its sizes by default.
+
     Attributes:
         path: its directory.
         pid: the conductor.
         ports: of servers and references.
     """
 
-    def __init__(self, client, servers=12, references=2, more=(), **plan):
+    def __init__(self, client, servers=None, references=2, more=(), **plan):
+        servers = servers or max(plan.get("sizes") or [12])
         first = free_ports(servers + references)
         self.ports = range(first, first + servers + references)
         names = [f"redis{number}" for number in range(1, servers + 1)]
@@ -286,6 +290,21 @@ def test_a_ramp_holds_its_last_size(ramp):
     assert found.end()["kind"] == "hosts"
     kinds = [window["kind"] for window in found.windows()]
     assert kinds[:2] == ["step", "hold"] and set(kinds[1:]) == {"hold"}
+
+
+def test_a_ramp_goes_on_beyond_its_sizes(ramp):
+    found = ramp(sizes=[2], servers=4, budget_bytes=1024 * MIB)
+    assert found.end()["kind"] == "hosts"
+    assert [window["n"] for window in found.windows()] == [2, 3, 4]
+
+
+def test_a_stranger_is_refused_by_the_servers_of_a_ramp(ramp):
+    found = ramp(sizes=[2], budget_bytes=1024 * MIB, hold_seconds=60)
+    wait_for("the first window", found.windows)
+    for port in (found.ports[0], found.ports[-1]):
+        with socket.create_connection(("127.0.0.1", port), 5) as stranger:
+            stranger.sendall(b"CONFIG GET requirepass\r\n")
+            assert stranger.recv(100).startswith(b"-NOAUTH")
 
 
 def test_the_first_step_of_a_ramp_without_sizes_is_half_of_what_fits(ramp):

@@ -73,6 +73,7 @@ def _definition(
     return {
         "arms": [arm.name for arm in arms],
         "profiles": {arm.name: arm.variables for arm in arms},
+        "once": _once(options["once"], [arm.name for arm in arms]),
         "rounds": number("density_rounds", options["rounds"], RANGES["density_rounds"]),
         "objective": plan["objective"],
         "scope": choice("slo_scope", options["scope"], (EVERY, FLEET_ONLY)),
@@ -81,6 +82,15 @@ def _definition(
         "machine": _MACHINE,
         "plan": plan,
     }
+
+
+def _once(given: t.Any, names: t.Sequence[str]) -> list[str]:
+    """Return the profiles that have one ramp."""
+    once = [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else list(given)
+    unknown = [name for name in once if name not in names]
+    if unknown:
+        raise SettingError(f"density_once: {unknown[0]} is not allowed; it must be of the profiles {', '.join(names)}")
+    return once
 
 
 def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any], arms: t.Sequence[Arm]) -> list[str]:
@@ -111,7 +121,9 @@ class _Ramps:
         """Conduct the ramps that no earlier session has finished, then the holds, and keep what is known after each."""
         os.makedirs(self._directory.file("ramps"), exist_ok=True)
         self._judge()
-        order = schedule(self._arms, "interleaved", self._definition["rounds"])
+        once = self._definition["once"]
+        planned = schedule(self._arms, "interleaved", self._definition["rounds"])
+        order = [(arm, number_) for arm, number_ in planned if number_ == 1 or arm.name not in once]
         for place, (arm, number_) in enumerate(order, 1):
             if not _is_finished(self._directory, _file(arm.name, number_)):
                 self._sequence.announce(f"Ramp {place} of {len(order)}: {arm.name}, round {number_}")
@@ -129,6 +141,7 @@ class _Ramps:
             len(plan["servers"]),
             plan["growth"],
             f"{self._document['id']} {arm.name} {number_}",
+            sizes.is_capacity(self._document, arm.name),
         )
         return {**plan, "hold_seconds": 0, "sizes": planned.sizes, "growth": planned.growth}
 

@@ -15,6 +15,8 @@ import math
 import random
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import CAPACITY
+
 _Document = t.Mapping[str, t.Any]
 
 COARSE, FINE = 0.10, 0.04
@@ -22,6 +24,8 @@ COARSE, FINE = 0.10, 0.04
 FAILED = ("missed", "died")
 # Later rounds go from and to these multiples of what the first one found.
 FROM, TO = 0.7, 1.2
+# Where the fleet did not fit before it was slow, smaller ones say little.
+_FROM_AT_CAPACITY = 0.85
 # A fleet that fits into DRAM never meets its tier. So the first ramp with one begins at this share of what fits.
 _TIER_FROM = 0.8
 # A hold that fails is followed by one of this share of its size, up to so many times.
@@ -37,7 +41,9 @@ class Planned(t.NamedTuple):
     growth: float
 
 
-def planned(found: int | None, fits: int | None, maximum: int, growth: float, seed: str) -> Planned:
+def planned(
+    found: int | None, fits: int | None, maximum: int, growth: float, seed: str, capacity: bool = False
+) -> Planned:
     """Return the sizes of a ramp from what earlier ones have shown.
 
     Args:
@@ -46,9 +52,10 @@ def planned(found: int | None, fits: int | None, maximum: int, growth: float, se
         maximum: the most hosts.
         growth: of the first round.
         seed: of the offset of the grid; one for each ramp.
+        capacity: whether capacity decided the arm's first ramp.
     """
     if found:
-        return Planned(next_round(found, maximum, seed), growth)
+        return Planned(next_round(found, maximum, seed, _FROM_AT_CAPACITY if capacity else FROM), growth)
     return Planned(first_round(fits, maximum, seed, growth) if fits else [], growth)
 
 
@@ -62,6 +69,12 @@ def found(answer: _Document, ramps: t.Iterable[_Document], arm: str) -> int | No
     of_arm = [each for each in answer.get("arms", ()) if each["name"] == arm]
     of_first = [ramp["density"] for each in of_arm for ramp in each["rounds"] if ramp["round"] == 1]
     return next(filter(None, of_first), None) or fitting(ramps, arm)
+
+
+def is_capacity(answer: _Document, arm: str) -> bool:
+    """Return whether capacity decided the first ramp of an arm."""
+    of_arm = [each for each in answer.get("arms", ()) if each["name"] == arm]
+    return any(ramp["round"] == 1 and ramp["decided_by"] == CAPACITY for each in of_arm for ramp in each["rounds"])
 
 
 def _is_first(ramp: _Document, arm: str) -> bool:
@@ -97,9 +110,9 @@ def first_round(fits: float, maximum: int, seed: str, growth: float = COARSE) ->
     return grid(_TIER_FROM * fits, maximum, growth, seed)
 
 
-def next_round(found: float, maximum: int, seed: str) -> list[int]:
-    """Return the sizes of a later ramp, from the density that the first one found."""
-    return grid(FROM * found, min(maximum, round(TO * found) + 1), FINE, seed)
+def next_round(found: float, maximum: int, seed: str, share: float = FROM) -> list[int]:
+    """Return the sizes of a later ramp, from a share of the density that the first one found."""
+    return grid(share * found, min(maximum, round(TO * found) + 1), FINE, seed)
 
 
 def grid(start: float, maximum: int, step: float, seed: str) -> list[int]:

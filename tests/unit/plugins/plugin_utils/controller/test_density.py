@@ -29,7 +29,8 @@ NAMES = ("budget", "max", "references", "growth", "window", "settle", "wait", "h
 
 
 def definition(profiles="dram,zram", **given):
-    options = {**dict.fromkeys(NAMES), "rounds": 3, "slo": "relative", "scope": "every", "budget": "256M", **given}
+    options = {**dict.fromkeys(NAMES), "rounds": 3, "slo": "relative", "scope": "every", "budget": "256M"}
+    options = {**options, "once": [], **given}
     groups = {"hypervisors": ["this_machine"], "fleet": [name for name in HOSTS if name != "this_machine"]}
     return _definition(profile_arms("profiles", profiles, at_least=1), options, {"groups": groups, "hostvars": HOSTS})
 
@@ -49,6 +50,7 @@ def test_a_definition_has_what_the_answer_names():
         ({"profiles": "zram"}, "profiles: zram is not allowed; with slo=relative the first must be dram"),
         ({"profiles": "zram,dram"}, "with slo=relative the first must be dram"),
         ({"budget": None}, "density_budget: is missing"),
+        ({"once": "swap"}, "density_once: swap is not allowed; it must be of the profiles dram, zram"),
         ({"factor": 1}, "density_factor: 1 is out of range; it must be a number from 1.01 to 100"),
     ],
 )
@@ -105,3 +107,13 @@ def test_ramps_follow_a_balanced_order_and_learn_from_earlier_ones(tmp_path):
     again = Conducted(directory, document)
     _Ramps(again, arms).run()
     assert list(again.plans) == ["zram-2"], "a finished ramp is not conducted again"
+
+
+def test_a_profile_that_has_one_ramp_has_it_in_the_first_round(tmp_path):
+    directory = RunDirectory(str(tmp_path), "d")
+    directory.create()
+    arms = profile_arms("profiles", "dram,zram")
+    document = {"id": "d", "created_at": 1.8e9, "definition": definition(rounds=2, once="zram,")}
+    conducted = Conducted(directory, document)
+    _Ramps(conducted, arms).run()
+    assert list(conducted.plans) == ["dram-1", "zram-1", "dram-2"]

@@ -10,6 +10,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.sizes i
     fitting,
     found,
     grid,
+    is_capacity,
     next_round,
     planned,
     to_hold,
@@ -25,6 +26,14 @@ def test_later_rounds_look_closely_where_the_first_ended():
     sizes = next_round(54, 200, "zram 2")
     assert 36 <= sizes[0] <= 39 and sizes[-1] == 66
     assert all(1 <= later - size <= 3 for size, later in zip(sizes, sizes[1:]))
+
+
+def test_where_capacity_decided_small_fleets_are_not_looked_at_again():
+    assert next_round(19, 200, "dram 2", 0.85) == [16, 17, 18, 19, 20, 21, 22, 23, 24]
+    ramps = [*dram((1,)), *tier("zram", (1,), 20.5)]
+    seen = answer(definition(("dram", "zram")), ramps)
+    assert is_capacity(seen, "dram") and not is_capacity(seen, "zram") and not is_capacity(seen, "swap")
+    assert planned(19, 19, 100, 0.2, "dram 2", True).sizes[0] == 16
 
 
 def test_grids_of_rounds_differ_and_those_of_a_seed_do_not():
