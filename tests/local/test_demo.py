@@ -164,8 +164,8 @@ def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fle
     assert base["density"] >= 3 and base["cause"] == "capacity"
     tier = max(tiers, key=lambda each: each["density"])
     expected = (
-        rf"^In 32 MiB of DRAM, {sentence.name(tier)} carries .*, DRAM alone {base['density']}: (at least )?\d\.\d times "
-        r"\(.*one ramp each"
+        rf"^In 32 MiB of DRAM, {sentence.name(tier)} carries .*, DRAM alone {base['density']}: (at least )?\d\.\d "
+        r"times \(.*one ramp each"
     )
     assert re.search(expected, outcome.output, re.MULTILINE), outcome.output
     assert re.fullmatch(r"Open .*/density.html; all results: .*/index.html", outcome.output.splitlines()[-1])
