@@ -219,8 +219,7 @@ DRAM = World("DRAM", flat=-0.5, capacity=True)
 
 def _crossings(ramps: t.Sequence[tuple[list[Excess], float]], shift: float = 0.0) -> list[Crossing]:
     """Return where the ramps of an arm cross the objective."""
-    together = [each for windows, _wall in ramps for each in windows]
-    found = [curve(windows, wall, shift, together) for windows, wall in ramps]
+    found = [curve(windows, wall, shift) for windows, wall in ramps]
     return [each.crossing for each in found if each]
 
 

@@ -77,7 +77,7 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
     can_judge = plateau is not None or aim.kind == objective.ABSOLUTE
     ordered = sorted(ramps, key=lambda each: each["round"])
     judged = {
-        name: _judged([ramp for ramp in ordered if ramp["arm"] == name], aim, plateau) for name in definition["arms"]
+        name: [_judged(ramp, aim, plateau) for ramp in ordered if ramp["arm"] == name] for name in definition["arms"]
     }
     of_arms = {name: [each for each in holds if each["arm"] == name] for name in judged}
     arms = [_arm(name, each, of_arms[name], definition, aim, plateau) for name, each in judged.items() if can_judge]
@@ -100,34 +100,18 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
     }
 
 
-def _judged(
-    ramps: t.Iterable[_Document], aim: Objective, plateau: Plateau | None, without: t.Container[str] = ()
-) -> list[_Ramp]:
-    """Judge the ramps of an arm, without some of its hosts."""
-    looked = [[each for each in windows(ramp, without) if each.fleet] for ramp in ramps]
-    clean = [[each for each in ramp if not each.disturbed and each.document["kind"] == "step"] for ramp in looked]
-    found = [_Ramp(ramp, all_, good, None, None, None) for ramp, all_, good in zip(ramps, looked, clean)]
+def _judged(ramp: _Document, aim: Objective, plateau: Plateau | None, without: t.Container[str] = ()) -> _Ramp:
+    """Judge a ramp, without some of its hosts."""
+    looked = [each for each in windows(ramp, without) if each.fleet]
+    clean = [each for each in looked if not each.disturbed and each.document["kind"] == "step"]
     if plateau is None and aim.kind == objective.RELATIVE:
-        return found
-    passes, surely, not_fails = (
-        _curves(found, aim, plateau and getattr(plateau, idle), bound)
+        return _Ramp(ramp, looked, clean, None, None, None)
+    wall = cause.wall(ramp)
+    passes, passes_surely, not_fails = (
+        curve(objective.excesses(clean, aim, plateau and getattr(plateau, idle), bound), wall)
         for bound, idle in (("upper", "typical"), ("upper", "fastest"), ("lower", "slowest"))
     )
-    return [
-        ramp._replace(passes=one, passes_surely=two, not_fails=three)
-        for ramp, one, two, three in zip(found, passes, surely, not_fails)
-    ]
-
-
-def _curves(
-    ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, bound: str, factor: float = 1.0
-) -> list[Curve | None]:
-    """Return where the ramps of an arm cross the objective, with its limits moved by a factor."""
-    of_ramps = [objective.excesses(ramp.clean, aim, idle, bound) for ramp in ramps]
-    together = [each for of_ramp in of_ramps for each in of_ramp]
-    return [
-        curve(of_ramp, cause.wall(ramp.document), math.log(factor), together) for ramp, of_ramp in zip(ramps, of_ramps)
-    ]
+    return _Ramp(ramp, looked, clean, passes, passes_surely, not_fails)
 
 
 def _arm(
@@ -164,8 +148,8 @@ def _arm(
     sick = judged["sick"]
     without = None
     if sick:
-        healthy = _judged([ramp.document for ramp in usable], aim, plateau, set(sick))
-        without = rounds.together([ramp.passes.crossing for ramp in healthy if ramp.passes]).density
+        healthy = [_judged(ramp.document, aim, plateau, set(sick)).passes for ramp in usable]
+        without = rounds.together([each.crossing for each in healthy if each]).density
     causes = [cause.cause(ramp.passes, ramp.clean) for ramp in usable if ramp.passes]
     low_high = [_moved(usable, aim, idle, factor) for factor in SENSITIVITY]
     return {
@@ -278,7 +262,10 @@ def _ends(low: float | None, high: float | None) -> list[float | None]:
 
 def _moved(ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, factor: float) -> int:
     """Return the density if all limits were this many times what they are."""
-    found = _curves(ramps, aim, idle, "upper", factor)
+    found = [
+        curve(objective.excesses(ramp.clean, aim, idle, "upper"), cause.wall(ramp.document), math.log(factor))
+        for ramp in ramps
+    ]
     return rounds.together([each.crossing for each in found if each]).density
 
 

@@ -7,9 +7,8 @@ Each criterion has a curve of its own: the fleet next to its references shows me
 show the CPUs. To fit one curve through the worst of several noisy figures would put the crossing too low.
 
 A machine has its moods. They cancel out between a fleet and its references, but not between the references and idle
-DRAM, which was measured minutes before. What the fleet does to the CPUs is the same in all ramps of an arm, a mood is
-not, and it only makes the machine slower. So the references have one curve for all ramps, from which a running median
-takes single slow windows.
+DRAM, which was measured minutes before. Moods and neighbours only make a machine slower, most often for a window or
+two, so a running median takes these from the curve of the references.
 """
 
 from __future__ import annotations
@@ -51,27 +50,22 @@ class Curve(t.NamedTuple):
     fleet_alone: Crossing | None
 
 
-def curve(
-    windows: t.Sequence[Excess], wall: float = math.inf, shift: float = 0.0, together: t.Sequence[Excess] = ()
-) -> Curve | None:
+def curve(windows: t.Sequence[Excess], wall: float = math.inf, shift: float = 0.0) -> Curve | None:
     """Return where a ramp crosses its objective; None without clean windows.
 
     Args:
         windows: the clean ones.
         wall: the size at which the ramp ended because the fleet does not fit; infinite if it fits.
         shift: natural logarithm of the factor by which all limits are moved.
-        together: the clean windows of all ramps of the arm; without them, those of this ramp.
     """
     found: dict[Criterion, Crossing] = {}
     for criterion in dict.fromkeys(name for window in windows for name in window.of):
         own = _points(windows, criterion, shift)
-        if criterion[0] == FLEET:
-            of_one = crossing(own, wall)
-        else:
-            of_all = without_spikes(_points(together or windows, criterion, shift))
-            of_one = crossing(of_all, wall)
-            # The curve is known better than one ramp knows it, but no better by the number of rounds that share it.
-            of_one = of_one and of_one._replace(scatter=of_one.scatter * math.sqrt(len(of_all) / len(own)))
+        of_one = crossing(own, wall)
+        if of_one and criterion[0] == REFERENCES:
+            # The median hides the noise of single windows, which says how sure the crossing is.
+            calm = crossing(without_spikes(own), wall)
+            of_one = calm and calm._replace(scatter=of_one.scatter)
         if of_one:
             found[criterion] = of_one
     if not found:

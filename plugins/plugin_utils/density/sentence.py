@@ -123,7 +123,10 @@ def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
             f"tighter it carries {low}, with limits 10 % wider {high}"
         )
     if arm["cause"] in (cause.CPUS, cause.TIER_CPU) and arm["memory_alone"] and arm["memory_alone"] > arm["density"]:
-        yield f"as far as memory alone decides, it would carry {arm['memory_alone']}"
+        yield (
+            f"as far as memory alone decides, it would carry {arm['memory_alone']}; where the CPUs decide, a density "
+            "moves with the moods of the machine"
+        )
     of_hosts = arm["hosts"]
     if of_hosts["sick"]:
         without = of_hosts["density_without_sick"]

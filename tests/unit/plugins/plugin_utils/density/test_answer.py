@@ -103,16 +103,6 @@ def test_dram_ramps_in_different_moods_widen_what_the_cpus_decide():
     assert moody["interval"][1] > 1.2 * calm["interval"][1]
 
 
-def test_one_ramp_in_another_mood_moves_no_crossing_of_the_references():
-    ramps = [
-        *dram(ROUNDS),
-        *tier("zram", (1, 2), 20, fleet=lambda size: size / 10, references=lambda size: size / 10),
-        *tier("zram", (3,), 20, fleet=lambda size: 1.4 * size / 10, references=lambda size: 1.4 * size / 10),
-    ]
-    found = judged(ramps)["arms"][1]
-    assert found["density"] in range(17, 21) and found["interval"][1] / found["interval"][0] < 1.4
-
-
 def test_an_absolute_objective_needs_no_dram():
     limits = {"kind": "absolute", "avg_us": 120.0, "p99_us": 1e6}
     found = judged(tier("zram", ROUNDS, 20.5, page_ins=9), ("zram",), objective=limits)

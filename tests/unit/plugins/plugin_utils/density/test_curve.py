@@ -50,11 +50,14 @@ def test_moved_limits_move_the_crossing():
     assert curve([]) is None
 
 
-def test_the_references_of_all_ramps_have_one_curve():
-    calm, moody = excesses(90, 40.5), [each for each in excesses(90, 30.5) if each.size % 3 == 0]
-    alone, together = curve(moody), curve(moody, together=[*calm, *moody])
-    assert alone and together and alone.crossing.size == pytest.approx(30.5, rel=0.02)
-    assert together.crossing.size == pytest.approx(40.5, rel=0.05)
+def test_single_slow_references_move_no_crossing():
+    slow = [
+        Excess(each.size, {**each.of, REFERENCES: each.of[REFERENCES] + (2.0 if each.size % 7 == 0 else 0.0)})
+        for each in excesses(90, 50.5)
+    ]
+    found = curve(slow)
+    assert found and found.decided_by == REFERENCES and found.crossing.size == pytest.approx(50.5, rel=0.03)
+    assert found.crossing.scatter > curve(excesses(90, 50.5)).crossing.scatter, "it is known less well"
 
 
 def test_a_running_median_leaves_a_rising_curve_alone_and_takes_spikes():
