@@ -13,6 +13,9 @@ there is plenty, and lets the kernel reclaim in this process.
 On a host with many CPUs, kswapd keeps no VM from running. Here a few CPUs may have to do for all. So the thread has the
 policy SCHED_IDLE: a Redis or a client that wakes up takes its CPU at once and does not wait for the end of its slice.
 While the thread falls behind, it is scheduled like any other, so that the fleet need not reclaim by itself.
+
+Linux compares policies within a session only, since it shares the CPUs between sessions first (autogroup). So the
+servers of a ramp are in the session of this thread. Where it has a session without them, that gets the smallest share.
 """
 
 from __future__ import annotations
@@ -36,6 +39,9 @@ _FASTER = 3
 _SLOWEST, _FASTEST = 5e6, 250e6
 # Seconds to wait after the kernel could not reclaim, for example because swap is full.
 _REFUSED_S = 0.1
+# The share of a session as a nice value (sched(7), the autogroup feature).
+_SESSION_SHARE = "/proc/self/autogroup"
+_LEAST_SHARE, _USUAL_SHARE = b"19", b"0"
 
 
 class Room(t.NamedTuple):
@@ -53,6 +59,7 @@ class GroupReclaim(threading.Thread):
 
     Args:
         group: the control group. Without a limit nothing happens.
+        own_session: whether the servers of the group are in other sessions than this process.
 
     Attributes:
         cpu_s: the CPU time that this thread has taken so far, most of it in the kernel, which writes pages out.
@@ -60,8 +67,9 @@ class GroupReclaim(threading.Thread):
         gives_way: whether it lets everybody else have the CPUs first, unless it falls behind.
     """
 
-    def __init__(self, group: CgroupFiles) -> None:
+    def __init__(self, group: CgroupFiles, own_session: bool = False) -> None:
         super().__init__(daemon=True)
+        self._own_session = own_session
         self.cpu_s = 0.0
         self.room = Room(LOW, HIGH)
         self.gives_way = True
@@ -74,7 +82,7 @@ class GroupReclaim(threading.Thread):
         """Reclaim until stop() is called."""
         while not self._stopped.wait(self.step()):
             self.cpu_s = time.thread_time()
-            _give_way(self.gives_way and not self._behind)
+            _give_way(self.gives_way and not self._behind, self._own_session)
 
     def step(self) -> float:
         """Reclaim if there is too little room, and return the seconds until the next look."""
@@ -107,9 +115,21 @@ class GroupReclaim(threading.Thread):
         self.join()
 
 
-def _give_way(willing: bool) -> None:
-    """Let this thread run only while nothing else wants its CPU, or as any other thread."""
+def _give_way(willing: bool, with_session: bool) -> None:
+    """Let this thread run only while nothing else wants its CPU, or as any other thread.
+
+    Args:
+        with_session: whether its session gets the smallest share of the CPUs meanwhile.
+    """
     policy = os.SCHED_IDLE if willing else os.SCHED_OTHER
-    if os.sched_getscheduler(0) != policy:
-        with contextlib.suppress(PermissionError):  # leaving SCHED_IDLE needs CAP_SYS_NICE
-            os.sched_setscheduler(0, policy, os.sched_param(0))
+    if os.sched_getscheduler(0) == policy:
+        return
+    with contextlib.suppress(PermissionError):  # leaving SCHED_IDLE needs CAP_SYS_NICE
+        os.sched_setscheduler(0, policy, os.sched_param(0))
+    if with_session:
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # sessions have no shares here
+            share = os.open(_SESSION_SHARE, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(share, _LEAST_SHARE if willing else _USUAL_SHARE)
+            finally:
+                os.close(share)

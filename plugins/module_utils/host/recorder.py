@@ -176,7 +176,7 @@ class _Recorder:
 
     def _begin_reclaim(self) -> None:
         if self._budget and self._budget.group and self._budget.group.exists():
-            self._reclaim = GroupReclaim(self._budget.group)
+            self._reclaim = GroupReclaim(self._budget.group, own_session=True)
             self._reclaim.start()
 
     def _fit(self) -> None:

@@ -102,6 +102,21 @@ def test_the_thread_gives_way_to_the_fleet_until_it_falls_behind(group, monkeypa
     thread.stop()
 
 
+@pytest.mark.usefixtures("needs_root")
+def test_a_session_without_the_servers_gives_way_with_its_thread(group, monkeypatch, tmp_path):
+    monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: True)
+    share = tmp_path / "autogroup"
+    share.write_text("0")
+    monkeypatch.setattr(group_reclaim, "_SESSION_SHARE", str(share))
+    use(group, LOW - 1)
+    thread = GroupReclaim(group, own_session=True)
+    thread.start()
+    for free, nice in ((LOW - 1, "19"), (LOW // 2 - 1, "0")):
+        use(group, free)
+        wait_until(lambda nice=nice: share.read_text().startswith(nice))
+    thread.stop()
+
+
 def test_a_group_without_a_limit_is_left_alone(group):
     use(group, 0)
     with open(f"{group.path}/memory.limit_in_bytes", "w", encoding="ascii") as file:
