@@ -20,8 +20,8 @@ description:
     P(memstretch.density.density_plan#module) takes as O(memstretch.density.density_plan#module:tiers).
 options:
   drive:
-    description: Path of a block device to read from, instead of the active swap. O(size) and O(compressibility) do not
-      matter then. Needs root.
+    description: Path of a block device to read from, instead of the active swap, or of a file on one. O(size) and
+      O(compressibility) do not matter then. A device needs root.
     type: path
   size:
     description: Memory to send to swap, in bytes or with K, M, G or T, 1M to 16G. Swap must have room for it.

@@ -109,7 +109,7 @@ def test_swap_without_room_and_bad_options_are_refused(untuned_machine, fleet):
     refused = [
         ({"size": "256M"}, "pages did not go to swap within 10 s; is there room for them?"),
         ({"size": "1K"}, "size: 1024 is out of range; it must be a whole number from 1,048,576 to"),
-        ({"drive": str(fleet.path)}, f"drive: {fleet.path} is not a block device"),
+        ({"drive": str(fleet.path)}, f"drive: {fleet.path} is neither a block device nor a file"),
         ({"drive": "/nonexistent"}, "drive: /nonexistent cannot be read: No such file or directory"),
     ]
     with zram():

@@ -156,18 +156,19 @@ def read_drive(path: str, samples: int, max_seconds: float) -> list[int]:
     A drive answers for blocks that were never written, or were discarded, without reading its medium.
 
     Args:
-        path: of the block device.
+        path: of the block device, or of a file on one.
         samples: the most reads.
         max_seconds: the longest time of reading.
 
     Raises:
-        PageInError: it is no block device, or cannot be read.
+        PageInError: it is neither, or cannot be read past the page cache.
     """
     chance, end = random.Random(1), time.monotonic() + max_seconds
     took: list[int] = []
     try:
-        if not stat.S_ISBLK(os.stat(path).st_mode):
-            raise PageInError(f"drive: {path} is not a block device")
+        kind = os.stat(path).st_mode
+        if not (stat.S_ISBLK(kind) or stat.S_ISREG(kind)):
+            raise PageInError(f"drive: {path} is neither a block device nor a file")
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
         try:
             pages = os.lseek(descriptor, 0, os.SEEK_END) // PAGE
