@@ -8,16 +8,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
-    failure_message,
     message,
+    outcome,
     plain,
-    refuse,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.measurement import check_document
 
 _MOST_WARNINGS = 100
-# The only explanation of a module that did not even start.
-_OUTPUTS = ("module_stderr", "module_stdout")
 
 
 def accepted_answer(answer: t.Any, keys: t.Collection[str]) -> dict[str, t.Any]:
@@ -32,16 +29,10 @@ def accepted_answer(answer: t.Any, keys: t.Collection[str]) -> dict[str, t.Any]:
     Raises:
         MeasurementError: a value is too large, or no mapping was returned.
     """
-    if not isinstance(answer, dict):
-        refuse("the result", answer, "a mapping")
-    accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
-    for name in ("skipped", "unreachable"):
-        if answer.get(name) is True:
-            accepted[name] = True
-    if answer.get("failed", False) is not False:
-        accepted.update(failed=True, msg=failure_message(answer))
-        accepted.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})
-    elif "msg" in answer or accepted.get("unreachable"):
+    accepted = outcome(answer)
+    if answer.get("unreachable") is True:
+        accepted["unreachable"] = True
+    if "failed" not in accepted and ("msg" in answer or accepted.get("unreachable")):
         accepted["msg"] = message(answer.get("msg", "the host cannot be reached"))
     warnings = answer.get("warnings")
     if isinstance(warnings, list) and warnings:

@@ -20,7 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    failure_message,
+    outcome,
     refuse,
 )
 
@@ -96,9 +96,8 @@ def result(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     Raises:
         MeasurementError: a key is missing or does not fit.
     """
-    if answer.get("failed", False) is not False:
-        return {"changed": False, "failed": True, "msg": failure_message(answer)}
-    return {"changed": False, "headroom": look(answer.get("headroom"))}
+    accepted = {**outcome(answer), "changed": False}
+    return accepted if accepted.get("failed") else {**accepted, "headroom": look(answer.get("headroom"))}
 
 
 def look(document: t.Any) -> dict[str, t.Any]:

@@ -11,6 +11,8 @@ import typing as t
 
 # The longest message of a host that is shown and kept, in characters.
 MAX_MESSAGE = 4000
+# The only explanation of a module that did not even start.
+_OUTPUTS = ("module_stderr", "module_stdout")
 
 _MAX_COUNT = 2**63 - 1
 
@@ -238,6 +240,23 @@ def _printable(text: str, also: str = "") -> str:
 def failure_message(answer: t.Mapping[str, t.Any], longest: int = MAX_MESSAGE) -> str:
     """Return the message of a module that failed."""
     return message(answer.get("msg", "failed without a message"), longest)
+
+
+def outcome(answer: t.Any) -> dict[str, t.Any]:
+    """Return how a module ended: whether it changed something, was skipped, or failed, and why.
+
+    Raises:
+        MeasurementError: no mapping was returned.
+    """
+    if not isinstance(answer, dict):
+        refuse("the result", answer, "a mapping")
+    found: dict[str, t.Any] = {"changed": answer.get("changed") is True}
+    if answer.get("skipped") is True:
+        found["skipped"] = True
+    if answer.get("failed", False) is not False:
+        found.update(failed=True, msg=failure_message(answer))
+        found.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})
+    return found
 
 
 def unusable(error: MeasurementError) -> dict[str, t.Any]:

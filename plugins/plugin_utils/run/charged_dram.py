@@ -19,7 +19,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    failure_message,
+    outcome,
 )
 
 # The maximum of the charged DRAM may be this share of the budget: the sum is read while pages move.
@@ -70,11 +70,9 @@ def result(answer: _Document) -> dict[str, t.Any]:
     Raises:
         MeasurementError: a key is missing or does not fit.
     """
-    accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
-    if answer.get("failed", False) is not False:
-        return {**accepted, "failed": True, "msg": failure_message(answer)}
-    if answer.get("skipped") is True:
-        return {**accepted, "skipped": True}
+    accepted = outcome(answer)
+    if accepted.get("failed") or accepted.get("skipped"):
+        return accepted
     return {**accepted, "charged_dram": Optional(DOCUMENT).check("charged_dram", answer.get("charged_dram"))}
 
 

@@ -30,8 +30,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    failure_message,
     message,
+    outcome,
     refuse,
     unusable,
 )
@@ -268,7 +268,6 @@ _COMPLETE = {
     ),
     "ping": Fields({"server": Fields({"before": Fields({})})}),
 }
-_OUTPUTS = ("module_stderr", "module_stdout")
 
 # The state of an endpoint before a run, as the role latency_benchmark passes it on.
 _ENDPOINT = Fields(
@@ -325,18 +324,9 @@ def result(answer: t.Any) -> dict[str, t.Any]:
 
 
 def _result(answer: t.Any) -> dict[str, t.Any]:
-    if not isinstance(answer, dict):
-        refuse("the result", answer, "a mapping")
-    failed = answer.get("failed", False) is not False
-    accepted: dict[str, t.Any] = {"changed": answer.get("changed") is True}
-    if answer.get("skipped") is True:
-        accepted["skipped"] = True
-    if failed:
-        accepted.update(failed=True, msg=failure_message(answer))
-        if answer.get("solotest") is None:
-            # The module may not even have started; its output is then the only explanation.
-            accepted.update({name: message(answer[name]) for name in _OUTPUTS if answer.get(name)})
-    elif "msg" in answer:
+    accepted = outcome(answer)
+    failed = "failed" in accepted
+    if not failed and "msg" in answer:
         accepted["msg"] = message(answer["msg"])
     if answer.get("solotest") is not None:
         try:

@@ -24,8 +24,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    failure_message,
     message,
+    outcome,
     refuse,
 )
 
@@ -68,9 +68,7 @@ def text_of(text: t.Any) -> str:
 
 def plain(answer: _Answer) -> dict[str, t.Any]:
     """Return the part of an answer that says whether the module failed, and why."""
-    if answer.get("failed", False) is not False:
-        return {"changed": False, "failed": True, "msg": failure_message(answer)}
-    return {"changed": False, **({"skipped": True} if answer.get("skipped") is True else {})}
+    return {**outcome(answer), "changed": False}
 
 
 def launched(answer: _Answer) -> dict[str, t.Any]:

@@ -22,8 +22,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Listed,
     Optional,
     Real,
-    failure_message,
     message,
+    outcome,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import smallest_effect
 
@@ -76,9 +76,9 @@ def result(answer: _Document) -> dict[str, t.Any]:
     Raises:
         MeasurementError: a key is missing or does not fit.
     """
-    if answer.get("failed", False) is not False:
-        return {"failed": True, "msg": failure_message(answer)}
-    accepted: dict[str, t.Any] = {"changed": False}
+    accepted = {**outcome(answer), "changed": False}
+    if accepted.get("failed"):
+        return accepted
     if "site_noise" in answer:
         accepted["site_noise"] = _SITE_NOISE.check("site_noise", answer["site_noise"])
     if "unmeasured" in answer:

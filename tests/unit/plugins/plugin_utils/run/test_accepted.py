@@ -25,6 +25,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Whole,
     failure_message,
     message,
+    outcome,
     unusable,
 )
 
@@ -76,6 +77,19 @@ def test_a_failure_has_a_message_in_any_case():
     assert failure_message({"msg": "no\x07 memory"}) == "no? memory"
     assert failure_message({"msg": "no memory"}, 2) == "no"
     assert failure_message({}) == "failed without a message"
+
+
+def test_the_outcome_of_a_module_has_nothing_else_of_its_answer():
+    assert outcome({"changed": True, "add_host": {}}) == {"changed": True}
+    assert outcome({"changed": "yes", "skipped": True}) == {"changed": False, "skipped": True}
+    assert outcome({"failed": 1, "module_stderr": "no\x07 python", "rc": 1}) == {
+        "changed": False,
+        "failed": True,
+        "msg": "failed without a message",
+        "module_stderr": "no? python",
+    }
+    with pytest.raises(MeasurementError, match=r"^the result = \['a'\]; must be a mapping$"):
+        outcome(["a"])
 
 
 def test_a_result_that_does_not_fit_is_a_failure_of_its_host():

@@ -94,7 +94,8 @@ def test_only_figures_are_accepted_of_a_host():
     accepted = site_check.result({"changed": True, "add_host": {}, "site_noise": {**site(), "more": 1}})
     assert set(accepted) == {"changed", "site_noise"} and set(accepted["site_noise"]) == {"blocks", "stolen", "awake"}
     assert not accepted["changed"]
-    assert site_check.result({"failed": True, "msg": "no Redis"}) == {"failed": True, "msg": "no Redis"}
+    refused = site_check.result({"failed": True, "msg": "no Redis", "changed": True})
+    assert refused == {"changed": False, "failed": True, "msg": "no Redis"}
     short = site()["blocks"][:2]
     for wrong in ({"blocks": short}, {"stolen": 2}, {"blocks": None}, {"awake": "yes"}):
         with pytest.raises(MeasurementError, match="site_noise"):
