@@ -19,7 +19,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # Root must not leave byte code next to the sources of a user's checkout.
 export PYTHONDONTWRITEBYTECODE := 1
 
-# Debian packages: what the main job needs, and what the tests need besides.
+# Debian packages: what the main job needs, and what the tests need in addition.
 PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev libssl-dev redis-server
 TEST_PACKAGES := $(PACKAGES) git make clang iproute2 openssl valgrind shellcheck
 # clang's sanitizers and libFuzzer; Debian 12 and 13 have them under this name.
@@ -79,7 +79,7 @@ endef
 
 setup: $(VENV)/.run $(COLLECTION) ## Install what the playbooks need (apt packages, Python packages into .venv)
 
-setup-test: $(VENV)/.test $(COLLECTION) ## Install what the tests need besides
+setup-test: $(VENV)/.test $(COLLECTION) ## Install what the tests need in addition
 
 # $(call owned,COMMANDS): what root makes in a user's checkout belongs to that user, also if a command fails.
 owned = $(if $(SUDO),@$(1),$(call as_root,$(1)))

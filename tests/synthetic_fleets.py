@@ -63,7 +63,7 @@ def run_config(**changes: t.Any) -> dict[str, t.Any]:
 def begun_run(
     directory: pathlib.Path, config: dict[str, t.Any], names: t.Sequence[str], **changes: t.Any
 ) -> dict[str, t.Any]:
-    """Return what the action benchmark_run returns for a run in directory; names are those of the hosts."""
+    """Return the result of the action benchmark_run for a run in directory; names are those of the hosts."""
     return {
         "session": "1",
         "directory": str(directory),
@@ -95,7 +95,7 @@ def host_result(
     start: float = START,
     **changes: t.Any,
 ) -> dict[str, t.Any]:
-    """Return what the module solotest returns on one host.
+    """Return the result of the module solotest on one host.
 
     Args:
         config: of the run.

@@ -89,7 +89,7 @@ class Host:
         self.runs: list[tuple[Changes, int, str]] = []
 
     def measure(self, changes: Changes, round_: int, stage: str) -> Outcome:
-        """Return what a run shows."""
+        """Return the figures of a run."""
         world, chance = self.world, self._chance
         common = self._rounds.setdefault(round_, chance.gauss(0, world.rounds_differ))
         common += world.drift * len(self.runs)

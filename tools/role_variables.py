@@ -26,7 +26,7 @@ LINK = re.compile(r"\bL\(([^,]+), *([^)]+)\)")
 
 
 def _code(found: re.Match[str]) -> str:
-    """Return what Ansible's markup shows as code; a backslash keeps the meaning of the next character from it."""
+    """Return the text that Ansible's markup shows as code. A backslash takes the next character as it is."""
     return "`" + re.sub(r"\\(.)", r"\1", found[1]) + "`"
 
 
@@ -55,7 +55,7 @@ def kind(option: dict[str, t.Any]) -> str:
 
 
 def meaning(option: dict[str, t.Any]) -> str:
-    """Return what an option means, with its choices."""
+    """Return the description of an option, with its choices."""
     description = option["description"]
     sentences = [description] if isinstance(description, str) else description
     text = " ".join(map(plain, sentences))

@@ -30,7 +30,7 @@ struct conn {
     bool stamp_seen;
     struct slot *slots; /* a ring of `depth`: from `head` on those in flight, then those staged */
     size_t depth, head, in_flight, staged;
-    size_t owed; /* replies that are still to come, but that nobody waits for any more */
+    size_t owed; /* replies that are still to come, but that nobody waits for now */
     char *out;   /* commands that are staged, or that the socket has not yet accepted */
     size_t out_size, out_used, out_sent, largest_command;
     bool blocked;       /* the socket has not accepted all of it at once */
@@ -93,8 +93,8 @@ bool conn_settle(struct conn *c, uint64_t deadline, const char *name, struct fai
 /* Takes bytes of replies that are owed. Returns how many it took. */
 size_t conn_discard(struct conn *c, const char *data, size_t size);
 
-/* Waits no longer for the replies to the requests of the load: they are owed. Returns false if the connection cannot be
- * used any more, because a request was sent only in part. */
+/* Stops waiting for the replies to the requests of the load: they are owed. Returns false if the connection is useless,
+ * because a request was sent only in part. */
 bool conn_leave(struct conn *c);
 
 /* Sends control commands that are formatted already, and receives one reply for each. The caller frees those that are

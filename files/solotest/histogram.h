@@ -38,8 +38,8 @@ static inline size_t hist_index(uint64_t value)
 /* The highest value in slot `index`. */
 uint64_t hist_highest_in(size_t index);
 
-/* The slot after the last one that is in use. The first one is that of the minimum. Few slots are in use, so whoever
- * looks at these alone is some twenty times as fast, and leaves the caches to the server. */
+/* The slot after the last one that is in use. The first one is that of the minimum. Few slots are in use, so looking
+ * at these alone is some twenty times as fast, and leaves the caches to the server. */
 size_t hist_end(const struct histogram *h);
 
 /* Makes it empty. */

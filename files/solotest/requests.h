@@ -18,7 +18,7 @@ bool requests_left(struct exchange *x);
 /* The next connection, in turn, that can take a command; NULL if all are busy. */
 struct conn *request_pick(struct exchange *x);
 
-/* Of a SET, and of each key of an MSET. */
+/* The size of a SET, and of each key of an MSET. */
 size_t command_size(const struct settings *s);
 
 /* When the next request is due if it uses this slot. In a closed loop it is due as soon as the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Watch: a thread that ends the client, as SIGTERM does, when a file is removed. A program that nobody can reach any more
+ * Watch: a thread that ends the client, as SIGTERM does, when a file is removed. A program that nobody can reach
  * is stopped by that, also under load.
  */
 #ifndef SOLOTEST_WATCH_H

@@ -24,7 +24,7 @@ class ActionModule(HostAction):
         return {**result, **answer}
 
     def _claim(self, claimant: Claimant, task_vars: t.Any) -> dict[str, t.Any]:
-        """Claim the host, also in place of a playbook of this controller that does not run any more."""
+        """Claim the host, also in place of a playbook of this controller that no longer runs."""
         answer = self._ask(claimant, "", task_vars)
         holder = answer.get("holder")
         if holder and holder["controller"] == claimant.controller and not is_running(holder["process"]):
@@ -41,7 +41,7 @@ def refusal(holder: t.Mapping[str, t.Any]) -> str:
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(holder["since"]))
     return (
         f"another playbook is changing this host since {since}: {holder['text']}. Nothing was changed. Wait until it "
-        "ends. If it does not run any more, take the host over with -e host_tuning_take_over=true"
+        "ends. If it no longer runs, take the host over with -e host_tuning_take_over=true"
     )
 
 

@@ -22,7 +22,7 @@ options:
     choices: [held, released]
     default: held
   take_over:
-    description: Take the host over from a playbook that does not run any more, on a controller that cannot be asked.
+    description: Take the host over from a playbook that no longer runs, on a controller that cannot be asked.
     type: bool
     default: false
   claimant:

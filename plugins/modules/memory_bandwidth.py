@@ -156,7 +156,7 @@ memory_bandwidth:
     origin:
       description:
         - C(date), C(seconds) of the whole measurement, C(cpu_model), C(kernel), and C(stolen), the share of CPU time
-          that was stolen meanwhile.
+          that was stolen in these seconds.
       type: dict
 """
 

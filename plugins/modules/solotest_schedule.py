@@ -55,7 +55,7 @@ options:
   stop:
     description:
       - An objective as C(slo) and the number of requests of a cell as C(total). All clients of this machine end once
-        one of them cannot meet it any more.
+        one of them can no longer meet it.
     type: dict
   start_at:
     description:

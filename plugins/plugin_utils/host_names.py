@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of hosts. Those of a dynamic inventory are chosen by whoever may name a machine in a cloud."""
+"""Names of hosts. In a dynamic inventory, anyone who may name a machine in a cloud chooses them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ FIGURES = (("server", "p99_us"), ("intended", "avg_us"), ("intended", "p99_us"))
 
 
 def measure(port: int, arm: str, pacing: str) -> dict[str, t.Any]:
-    """Return the latencies of one execution of the client, and the share of CPU time that was stolen meanwhile."""
+    """Return the latencies of one execution of the client, and the share of CPU time that was stolen from it."""
     for limit in LIMITS:
         limit.write_text(ARMS[arm], encoding="ascii")
     before = cpu_ticks()

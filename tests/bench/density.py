@@ -19,18 +19,17 @@ import sys
 import time
 import typing as t
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / ".ansible" / "collections")]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import SENSITIVITY, is_flat  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import SENSITIVITY, is_flat
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
     FLEET,
     REFERENCES,
     Excess,
     curve,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing  # noqa: E402
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing
 
 LIMIT = math.log(2)
 # A ramp ends when the mean of three steps in a row, all beyond the limit, is this far beyond it.

@@ -31,16 +31,15 @@ import tempfile
 import time
 import typing as t
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / ".ansible" / "collections"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
 
-import charged_dram  # noqa: E402
-import machine  # noqa: E402
+import charged_dram
+import machine
 
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import session  # noqa: E402
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer  # noqa: E402
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import Record, accepted  # noqa: E402
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import session
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import Record, accepted
 
 MIB = 2**20
 PORT, SERVERS, REFERENCES = 26_500, 60, 6
@@ -227,7 +226,7 @@ def definition(arms: t.Sequence[str]) -> dict[str, t.Any]:
 
 
 def named(ramps: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
-    """Return what is named as the end of each arm; empty if there is no answer."""
+    """Return the named end of each arm; empty if there is no answer."""
     found = answer(definition(list(TRUTHS)), ramps)
     causes = {arm["name"]: arm.get("cause") or "nothing" for arm in found["arms"]}
     return {arm: causes.get(arm, "nothing") for arm in TRUTHS}

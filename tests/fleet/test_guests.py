@@ -62,7 +62,7 @@ class Guests:
         return self.lab.start(command, str(self.lab.path / "fleet" / "inventory.yml"), *arguments)
 
     def read(self, *words: str) -> dict[str, str]:
-        """Return what a command prints in each VM."""
+        """Return the output of a command in each VM."""
         process = self.start("ansible", "fleet", "-m", "ansible.builtin.command", "-a", " ".join(words))
         output, _errors = process.communicate(timeout=BOOT_TIMEOUT_S)
         assert process.returncode == 0, output
@@ -201,7 +201,7 @@ def test_a_vm_is_killed_in_the_middle_of_a_phase(guests: Guests, tmp_path: pathl
     output, _errors = process.communicate(timeout=BOOT_TIMEOUT_S)
     assert process.returncode != 0, output
     summary = json.loads((tmp_path / "killed" / "summary.json").read_text(encoding="utf-8"))
-    # It could not be reached any more after the launch of its client: it died under the load, which fails the run.
+    # It could no longer be reached after the launch of its client: it died under the load, which fails the run.
     assert summary["verdict"] == "fail" and summary["fleet"]["failed"] == [f"{FLEET}-002"], summary
     assert any(f"{FLEET}-002" in reason for reason in summary["reasons"]), summary["reasons"]
     last = json.loads((tmp_path / "killed" / "phases" / "03-i0-r100-2.json").read_text(encoding="utf-8"))

@@ -63,7 +63,7 @@ _ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
 
 
 # Their tests change this machine (swap, sysctl, control groups, loop devices that are detached and attached again), or
-# fail if another does meanwhile.
+# fail if another does at the same time.
 CHANGES_THIS_MACHINE = tuple(
     f"tests/local/{name}"
     for name in (
@@ -136,7 +136,7 @@ def _is_free(port: int) -> bool:
 
 
 def wait_for(what: str, condition: t.Callable[[], t.Any], process: subprocess.Popen | None = None) -> t.Any:
-    """Return what the condition returns as soon as it is true; process must not end before."""
+    """Return the value of the condition as soon as it is true; process must not end before."""
     deadline = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert process is None or process.poll() is None, f"{what}: too late\n{process.communicate()[0]}"

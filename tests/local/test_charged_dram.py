@@ -99,7 +99,7 @@ def on_all(servers, client, *options, mode):
 
 @contextlib.contextmanager
 def recorded(tmp_path):
-    """Record this machine meanwhile, as in a phase of four seconds; the figures are there afterwards."""
+    """Record this machine in the background, as in a phase of four seconds; the figures are there afterwards."""
     session = tmp_path / f"session-{time.monotonic_ns()}"
     (session / "0").mkdir(parents=True)
     (session / "0" / "schedule").touch()

@@ -182,7 +182,7 @@ def executable(path, text):
 
 
 def test_clocks_that_do_not_hold_make_the_run_invalid(fleet, tmp_path):
-    """Of each host that is named, the client's own stamps are in order: only the controller can notice."""
+    """The stamps of each named host's client are in order, so only the controller can notice."""
     fleet.add("holds", "lags", "jumps", "is_set")
     text = _PYTHON_WITH_A_CLOCK_THAT_IS_SET.format(results=fleet.results, python=sys.executable)
     mine = {"is_set": {"ansible_python_interpreter": executable(tmp_path / "python", text)}}
@@ -213,7 +213,7 @@ def test_clocks_that_do_not_hold_make_the_run_invalid(fleet, tmp_path):
 
 
 def ended_with(outcome):
-    """Return what each session measured of the clocks after the last phase."""
+    """Return the clocks that each session measured after the last phase."""
     run = json.loads((outcome.run / "run.json").read_text(encoding="utf-8"))
     return [session["clocks"] for session in run["sessions"]]
 

@@ -151,7 +151,7 @@ def test_a_process_that_ends_meanwhile_is_named():
         found = look.take()
 
     ended, other = found["units"]
-    assert (ended["ages"], ended["reason"]) == ([], "it has ended meanwhile")
+    assert (ended["ages"], ended["reason"]) == ([], "it has ended during the look")
     assert other["ages"][-1]["active_bytes"] > 0.9 * MIB * 2**20 and other["reason"] is None
 
 
@@ -224,7 +224,7 @@ def test_the_playbook_answers_and_changes_nothing(hypervisor, tmp_path):
     assert outcome.status == 0, outcome.output
     document = json.loads((hypervisor.results / "look" / "headroom.json").read_text(encoding="utf-8"))
     host = document["hosts"]["kv1"]
-    # Other tests may squeeze their memory meanwhile, so that the host is near its limit.
+    # Other tests may squeeze their memory at the same time, so that the host is near its limit.
     assert host["verdict"] != "unknown" and len(host["units"]) == 2 and host["method"] == "damon"
     assert "kv1 runs 2 processes in" in outcome.output and host["sentence"] in outcome.output
     shares = sorted(unit["ages"][-1]["active_bytes"] / (MIB * 2**20) for unit in host["units"])

@@ -50,9 +50,11 @@ def test_the_pressure_of_hypervisors_is_recorded(fleet, tmp_path, other_kernel):
         "run_once": True,
     }
     outcome = fleet.run_playbook(
-        "-e", f"latency_benchmark_results_dir={fleet.results}",
-        playbook=fleet.custom_playbook([role, report]), inventory=path,
-    )  # fmt: skip
+        "-e",
+        f"latency_benchmark_results_dir={fleet.results}",
+        playbook=fleet.custom_playbook([role, report]),
+        inventory=path,
+    )
     assert outcome.status == 0, outcome.output
     document = outcome.phase("02-i0-r100-1.json")
     boot_id = "00000000-0000-4000-8000-00000000hv01"

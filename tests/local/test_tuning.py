@@ -22,7 +22,7 @@ from .machine import IDLE_LIMITS, RECORDS, differences, snapshot, value
 
 
 def idle_limits():
-    """Return what the processors of this machine may have as resume latency."""
+    """Return the resume latencies that the processors of this machine allow."""
     return {" ".join(value(path)) for path in glob.glob(IDLE_LIMITS)}
 
 

@@ -13,10 +13,10 @@ from synthetic_ramps import definition, dram, tier
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.known_variables import known_variables
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-import headline  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import headline
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROWS = headline.rows(headline.ROWS)
 ROW = headline.Row("packed", "3:1", {"profiles": "dram,swap_2018,zram"})
 

@@ -78,7 +78,7 @@ def reasons(source: str, functions: set[str]) -> list[str]:
 
 
 def quoted(section: str) -> list[str]:
-    """Return what the first column of a section's tables quotes."""
+    """Return the quotes in the first column of a section's tables."""
     text = re.search(rf"^## {section}.*?(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert text, f"no section {section}"
     return re.findall(r"^\| `([^`]+)` \|", text[0], re.MULTILINE)

@@ -5,7 +5,7 @@
 
 DAMON's regions usually cover much memory, of which it looks at one page each; it then guesses. Here each region is a
 sampled page, so nothing is guessed: DAMON marks the pages as not accessed, sleeps for one sampling interval, and looks
-which of them were accessed meanwhile. The sampling interval is the age. It asks the MMU notifiers, so what a KVM guest
+which of them were accessed in between. The sampling interval is the age. It asks the MMU notifiers, so what a KVM guest
 accesses counts.
 
 Each age has a kdamond of its own with its own pages, so that all ages are measured at the same time. The interface is

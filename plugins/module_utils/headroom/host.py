@@ -22,7 +22,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     vmstat,
 )
 
-# Of /proc/vmstat: pages that were dropped or swapped out and came back while they would still have been in use.
+# Counters of /proc/vmstat: pages that were dropped or swapped out, and came back so soon that they were still in use.
 REFAULTS = ("workingset_refault_anon", "workingset_refault_file")
 # Fewer page-ins than this from a drive say little about its latency.
 LEAST_READS = 20
@@ -47,7 +47,7 @@ def moment(files: HostFiles) -> Moment:
 
 
 def rates(before: Moment, after: Moment, files: HostFiles) -> dict[str, t.Any]:
-    """Return what happened each second between two moments. What this kernel does not count is None."""
+    """Return the rates between two moments. What this kernel does not count is None."""
     difference = pressure.difference(before.pressure, after.pressure)
     counters = difference["counters"]
     seconds = counters["clock_s"]

@@ -59,7 +59,7 @@ class Look:
         self._memory = [host.unit_memory(files, unit) for unit in units]
 
     def take(self, active: bool = True) -> dict[str, t.Any]:
-        """Return what was seen.
+        """Return the result of the look.
 
         Args:
             active: whether active memory is measured, which changes settings of the kernel while it lasts.
@@ -93,7 +93,7 @@ class Look:
         }
 
     def _measure(self) -> tuple[list[Drawn], list[list[_Watched]], list[_Shares], float]:
-        """Return what was drawn from each unit, the sample of each age, and what was accessed of it."""
+        """Return the pages drawn from each unit, the sample of each age, and which of its pages were accessed."""
         # A file is held open for each process.
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
@@ -153,7 +153,7 @@ class Look:
                     }
                 )
         alive = any(self._files.exists(f"/proc/{pid}") for pid in unit.pids)
-        gone = None if alive else "it has ended meanwhile"
+        gone = None if alive else "it has ended during the look"
         return {
             "name": unit.name,
             "kind": unit.kind,

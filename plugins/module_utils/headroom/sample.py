@@ -124,7 +124,7 @@ class PageFiles:
         return drawn._replace(pinned=pinned, hidden=hidden)
 
     def frame_of(self, page: Sampled) -> tuple[bool, int | None]:
-        """Return whether a page still exists, and the frame that it is in now; None if it is swapped."""
+        """Decide whether a page still exists, and find its frame; None if it is swapped."""
         entry = self._entry(page.pid, page.number)
         if entry & _PRESENT:
             return True, entry & _FRAME

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose memory is looked at: the VMs of libvirt and QEMU, or the systemd units, control groups and processes that the
-user names. Everything is read from files; no daemon is asked, and nothing is changed.
+"""The units of a host: the VMs of libvirt and QEMU, or the systemd units, control groups and processes that the user
+names. Everything is read from files; no daemon is asked, and nothing is changed.
 
 A VM of libvirt is in the state file that libvirt keeps for it in /run/libvirt/qemu, which names its process. Other VMs
 are processes of QEMU that have a name on their command line, as on Proxmox.
@@ -129,7 +129,7 @@ def _processes(files: HostFiles) -> list[_Process]:
         if not name.isdigit():
             continue
         lines = (files.text(f"/proc/{name}/cgroup") or "").splitlines()
-        # Of version 1 only the hierarchies of memory and of systemd tell whose memory it is.
+        # In version 1, only the hierarchies of memory and of systemd show whose memory it is.
         groups = {
             path
             for number, controllers, path in (line.split(":", 2) for line in lines)

@@ -350,7 +350,7 @@ class CgroupFiles:
         return sorted({int(value) for value in found if value})
 
     def applied_swappiness(self) -> list[int]:
-        """Return what swappiness() is to be under a profile: the host's, since a group keeps that of its creation."""
+        """Return the swappiness that a profile needs: the host's, since a group keeps that of its creation."""
         return [int(_read("/proc/sys/vm/swappiness") or 0)] if self.version_1 else []
 
     def set_swappiness(self, values: t.Sequence[int]) -> None:

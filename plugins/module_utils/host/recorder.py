@@ -149,7 +149,7 @@ class _Recorder:
         return None
 
     def _sleep_until(self, due: float) -> bool:
-        """Return False if nobody wants the samples any more."""
+        """Return False once nobody wants the samples."""
         while (left := due - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK_S))
             if not self._is_wanted():

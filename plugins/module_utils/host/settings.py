@@ -30,18 +30,17 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, size_in_bytes
 
 GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-# Of several files with one setting, the last name counts in sysctl.d and udev/rules.d, and the first one in tmpfiles.d.
+# If several files have one setting, the last name counts in sysctl.d and udev/rules.d, and the first in tmpfiles.d.
 SYSCTL_FILE = "/etc/sysctl.d/zz-memstretch.conf"
 TMPFILES_FILE = "/etc/tmpfiles.d/00-memstretch.conf"
 UDEV_FILE = "/etc/udev/rules.d/99-zz-memstretch.rules"
-# Checkouts before 1.0.0 wrote the last one; it is removed.
-FILES = (SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE, "/etc/tmpfiles.d/zz-memstretch.conf")
+FILES = (SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE)
 MARK = "# Written by the Ansible collection memstretch.density; its role host_tuning removes it again."
 
 # In a value, {percent:430M} stands for 430 MiB as a percentage of the host's memory.
 _PERCENT = re.compile(r"^\{percent:(?P<size>[^{}]+)\}$")
 
-# Of each pair, the knob that was written last is in force, and the other one reads as 0. The kernel refuses to set 0.
+# The knob of a pair that was written last is in force, and the other one reads as 0. The kernel refuses to set 0.
 PAIRS = {
     "/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio",
     "/proc/sys/vm/dirty_ratio": "/proc/sys/vm/dirty_bytes",

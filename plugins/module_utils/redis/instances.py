@@ -190,7 +190,7 @@ def expand(given: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any], host: 
     directory = values["directory"].rstrip("/")
     daemon_user = values["daemon_user"]
     if host.root and not systemd:
-        # Whoever can connect to a server can do what its user may: it is root's only if somebody has asked for that.
+        # Anyone who can connect to a server can do what its user may, so root runs it only if the options say so.
         daemon_user = {"": values["user"], "root": ""}.get(daemon_user, daemon_user)
     of_user = not systemd and bool(daemon_user)  # the server's own user must be able to enter it
     root = directory or (

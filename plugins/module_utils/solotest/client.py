@@ -351,7 +351,7 @@ def _kernel() -> dict[str, t.Any]:
 
 
 def _free_memory() -> dict[str, int]:
-    """Return what this host can still give: memory without swapping, and swap space, in bytes."""
+    """Return the memory that this host can give without swapping, and its free swap space, in bytes."""
     with open("/proc/meminfo", encoding="ascii") as stream:
         lines = dict(line.split(":", 1) for line in stream)
     return {

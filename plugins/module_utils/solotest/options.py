@@ -98,7 +98,7 @@ RANGES: Ranges = {name: option.allowed for name, option in OPTIONS.items() if op
 FLAGS = {name: option.flag for name, option in OPTIONS.items() if option.flag}
 CPU = Range(int, 0, 1023, "CPU number")
 
-# Of the modules solotest and solotest_schedule: the options of one execution, and which of them need others.
+# The options of one execution, for the modules solotest and solotest_schedule, and which of them need others.
 ARGUMENTS: dict[str, t.Any] = {name: option.argument() for name, option in OPTIONS.items()}
 NEEDED: dict[str, t.Any] = {
     "required_by": {"username": ["password"]},

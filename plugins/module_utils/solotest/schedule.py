@@ -128,7 +128,7 @@ def launch(
             for a fill, which begins at once.
         release_within: the client ends if it is not released within this many seconds.
         stop: C(slo) and C(total), the number of requests of a cell, if all clients of this machine are ended once one
-            of them cannot meet its SLO any more.
+            of them can no longer meet its SLO.
         run_command: AnsibleModule's method.
 
     Returns:
@@ -201,7 +201,7 @@ def _become_client(job: Job, argv: t.Sequence[str], environment: dict[str, str],
 
 
 class _Decision:
-    """Ends all clients of a session on this machine as soon as one of them cannot meet its SLO any more."""
+    """Ends all clients of a session on this machine as soon as one of them can no longer meet its SLO."""
 
     def __init__(self, session: str, phases: t.Sequence[t.Mapping[str, t.Any]], stop: t.Mapping[str, t.Any]) -> None:
         self._session = session

@@ -62,7 +62,7 @@ def areas(files: HostFiles) -> list[Area]:
     """Return the swap areas in use."""
     found = []
     for entry in swap_areas(files):
-        # A deleted file stays in use, and its name ends in "(deleted)"; its header cannot be read any more.
+        # A deleted file stays in use, and its name ends in "(deleted)"; its header can no longer be read.
         identifier, label = read_header(entry["name"]) or ("", "")
         found.append(
             Area(

@@ -63,7 +63,7 @@ def _number(device: str) -> str | None:
     """Return the number of the device that a claim names."""
     if not device.startswith("/"):
         return device
-    # A partition need not exist any more, or not yet, to be assigned.
+    # A partition that is gone, or does not exist yet, may be assigned.
     return device_number(device) or device_number(re.sub(r"-part\d+$", "", device))
 
 

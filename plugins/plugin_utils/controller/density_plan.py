@@ -27,7 +27,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.option
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines as text_lines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 
-# Of the variables of the playbook plan.yml, for messages.
+# The prefix of the variables of the playbook plan.yml, for messages.
 PREFIX = "density_plan_"
 
 

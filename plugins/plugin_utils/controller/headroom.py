@@ -18,7 +18,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
 
-# Of the variables of the playbook headroom.yml, for messages.
+# The prefix of the variables of the playbook headroom.yml, for messages.
 PREFIX = "headroom_"
 
 

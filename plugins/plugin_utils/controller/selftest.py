@@ -86,7 +86,7 @@ def _put_back(playbooks: ChildPlaybooks, variables: t.Mapping[str, t.Any]) -> No
         status = playbooks.run("parts/selftest_put_back", variables, limited=False)
     except Interrupted:  # from now on, signals are ignored
         status = playbooks.run("parts/selftest_put_back", variables, limited=False)
-    if playbooks.interrupted:  # Ansible shows no result any more
+    if playbooks.interrupted:  # Ansible no longer shows a result
         playbooks.say(
             "== Some hosts could not be restored; run the same command again to retry"
             if status

@@ -110,7 +110,7 @@ def _unknown(look: _Document, site: model.Site | None, wishes: Wishes) -> str | 
 
 
 def _site(look: _Document, wishes: Wishes) -> tuple[model.Site | None, list[str]]:
-    """Return what the units of a host share, and what of that is assumed."""
+    """Return the DRAM that the units of a host share, and the assumptions behind it."""
     host = look["host"]
     labels: list[str] = []
     if host["in_use_bytes"] is None or host["dram_bytes"] is None:
@@ -261,7 +261,7 @@ def _duration(seconds: int) -> str:
 
 
 def _n_plus_1(look: _Document, others: t.Mapping[str, _Document], wishes: Wishes) -> dict[str, t.Any] | None:
-    """Return whether the units of the largest other host would fit here as well; None if there is no other."""
+    """Decide whether the units of the largest other host would fit here as well; None if there is no other."""
     if not others:
         return None
     largest = max(

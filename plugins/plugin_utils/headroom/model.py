@@ -5,7 +5,7 @@
 
 Denning's relation (Communications of the ACM 11, 1968): with so much of a unit resident as it accesses within the age
 t, it misses as often as its active memory s(t) grows there, s'(t). Reclaim takes what was not accessed for the longest
-time, whoever it belongs to, so all units of a host have one age. It is the t for which everything fits:
+time, whatever unit it belongs to, so all units of a host have one age. It is the t for which everything fits:
 
     sum of s_i(t) + (sum of M_i - s_i(t)) / compression + pinned + the host's own = DRAM less the reserve
 
@@ -92,7 +92,7 @@ class Forecast:
 
 
 def forecast(members: t.Sequence[Member], site: Site) -> Forecast:
-    """Return what these members cause on a host."""
+    """Return the load that these members cause on a host."""
     free = site.dram - site.own - sum(each.count * each.pinned for each in members)
     curves = [(each.count, each.curve) for each in members if each.curve is not None]
     total = sum(each.count * each.stretchable for each in members)
@@ -181,5 +181,5 @@ def _held(evicted: float, site: Site) -> float:
 
 
 def _least_evicted(total: float, free: float, site: Site) -> float:
-    """Return what must be evicted so that the rest fits."""
+    """Return the bytes to evict so that the rest fits."""
     return (total - free) / (1 - 1 / site.compression) if site.compression > 1 else total - free

@@ -37,7 +37,7 @@ class Launched:
             self._local[host, role] = schedule
 
     def forget(self, host: str, role: str) -> None:
-        """Note that nothing of this runs any more."""
+        """Note that nothing of this is running."""
         self._commands.pop((host, role), None)
         self._local.pop((host, role), None)
 

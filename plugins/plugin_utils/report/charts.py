@@ -168,7 +168,7 @@ def _thinned(hosts: t.Sequence[t.Mapping[str, t.Any]], slo: t.Mapping[str, t.Any
 
 
 def _over_time(document: t.Mapping[str, t.Any]) -> dict[str, list[float | None]] | None:
-    """Return what the recorders of the carrying machines saw second by second; None if one of them saw nothing.
+    """Return the series of the recorders of the carrying machines; None if one of them saw nothing.
 
     Sums over the machines, but the highest share of stalled time, as in pressure.figures(). Recorders take their
     samples at the same times, so rows with the same number belong together.

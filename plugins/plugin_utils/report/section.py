@@ -89,7 +89,7 @@ def origin(result: t.Mapping[str, t.Any], programs: str) -> list[str]:
     where = ", ".join(filter(None, (found["cpu_model"], found["kernel"] and f"Linux {found['kernel']}", programs)))
     stolen = "an unknown share" if found["stolen"] is None else f"{100 * found['stolen']:.2g} %"
     took = f" in {_duration(found['seconds'])}" if "seconds" in found else ""
-    return [f"Measured on {found['date']}{took}: {where}; {stolen} of the CPU time was stolen meanwhile."]
+    return [f"Measured on {found['date']}{took}: {where}; {stolen} of the CPU time was stolen."]
 
 
 def _duration(seconds: float) -> str:

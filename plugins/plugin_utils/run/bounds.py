@@ -20,7 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.observer im
 PASS, FAIL, UNDECIDED, INVALID = "pass", "fail", "undecided", "invalid"
 VERDICTS = (PASS, FAIL, UNDECIDED, INVALID)
 
-# Whose requests are the upper bound of a host.
+# The client whose requests are the upper bound of a host.
 CLIENT, OBSERVER = "client", "observer"
 
 _Document = t.Mapping[str, t.Any]

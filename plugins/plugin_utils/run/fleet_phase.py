@@ -56,7 +56,7 @@ class PhaseResults:
             clocks: of the fleet.
             begun_at: when the launch began.
             start_at: the common start of all hosts; None for a fill.
-            answered: the hosts whose Redis answered earlier in this session. One that cannot be reached any more has
+            answered: the hosts whose Redis answered earlier in this session. One that can no longer be reached has
                 died since.
         """
         self.config = config

@@ -12,7 +12,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.option
 LOAD_NUMBERS = ("key_count", "value_size", "compressibility", "rate", "connections", "pipeline")
 # The objective of a user who states none, in microseconds.
 SLO_AVG_US, SLO_P99_US = 50, 300
-# Of an SLO that comes from the machine itself.
+# The factor of an SLO that comes from the machine itself.
 SLO_FACTOR = Range(float, 1, 1000, "multiple of what DRAM alone does")
 RANGES: Ranges = {
     **{name: CLIENT[name] for name in (*LOAD_NUMBERS, "requests", "duration")},

@@ -101,7 +101,7 @@ def of_carrying_machines(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str,
 
 
 def recorded_by_carriers(document: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
-    """Return what happened second by second on the machines of of_carrying_machines(); nothing if one is unknown."""
+    """Return the series of the machines of of_carrying_machines(); none if one is unknown."""
     recorded = [document.get("over_time", {}).get(machine) for machine in _carrying(document)]
     return [] if None in recorded else t.cast("list[t.Mapping[str, t.Any]]", recorded)
 

@@ -33,7 +33,7 @@ def plan(run: t.Mapping[str, t.Any], gap: float, has_budget: bool, now: float) -
     Returns:
         C(session); C(planned_at); C(phases), each as in the run with C(at), the seconds from the start to its
         beginning, C(max_seconds), after which it is cut off, and C(refit), the seconds for which its beginning waits
-        for the limit; C(seconds), the length of all; and C(stop), after which a host cannot pass any more, if the run
+        for the limit; C(seconds), the length of all; and C(stop), after which a host can no longer pass, if the run
         stops early then.
     """
     config = run["config"]

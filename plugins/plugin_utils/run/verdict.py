@@ -136,7 +136,7 @@ def _judge(
     doubts = _sentences(UNDECIDED, cells, details, slo)
     if doubts:
         return UNDECIDED, doubts
-    # Of an ad-hoc run, whose tasks may have measured different hosts.
+    # The tasks of an ad-hoc run may have measured different hosts.
     incomplete = [
         f"{configuration.cell_title(cell)}: only {sum(cell['hosts'].values())} of {expected} hosts were measured"
         for cell in cells
@@ -224,7 +224,7 @@ class Futility:
             watch = self._watches.setdefault(name, futility.Watch(self._slo, total))
             if watch.add(cell_of(phase), result["latency"]):
                 self.reason = (
-                    f"stopped early: {name} cannot meet the SLO any more after iteration {phase['iteration']} of "
+                    f"stopped early: {name} can no longer meet the SLO after iteration {phase['iteration']} of "
                     f"{configuration.cell_title(phase)}"
                 )
                 return

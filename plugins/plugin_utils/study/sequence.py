@@ -437,7 +437,7 @@ class Sequence:
             message = f"restoring the hosts failed: {self._error}. Fix this, then run: " + ", ".join(
                 f"ansible-playbook playbooks/{name}.yml" for name in failed
             )
-            if self.playbooks.interrupted:  # Ansible shows no result any more
+            if self.playbooks.interrupted:  # Ansible no longer shows a result
                 self.say(f"== {message}")
             raise RunError(message)
         self.say("== The hosts are restored")

@@ -131,7 +131,7 @@ def _stolen(results: t.Sequence[t.Mapping[str, t.Any]], cpus: t.Any) -> float | 
 
 
 def _knows_stolen(measured: t.Mapping[str, t.Any]) -> bool:
-    """Decide whether a result has its length and the time that was stolen meanwhile."""
+    """Decide whether a result has its length and the stolen time."""
     return bool(measured.get("seconds")) and (measured.get("health") or {}).get("steal_ticks") is not None
 
 

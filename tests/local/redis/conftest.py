@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def differences(self):
-        """Return what the diff of the role's module shows for each host: name, text before, text after.
+        """Return the diff of the role's module for each host: name, text before, text after.
 
         Of the state of a server only what shows whether its configuration was current.
         """

@@ -220,7 +220,7 @@ def requests(connection):
 
 
 def written(words):
-    """Return what a command writes, {key: value}: nothing unless it is SET or MSET."""
+    """Return the data that a command writes, {key: value}: none unless it is SET or MSET."""
     return dict(zip(words[1::2], words[2::2])) if words[0] in (b"SET", b"MSET") else {}
 
 

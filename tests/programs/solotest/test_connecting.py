@@ -341,9 +341,21 @@ def test_a_user_of_an_access_list_on_every_kind_of_socket(any_solotest):
     with Redis("--bind", "127.0.0.1 ::1", "--user", "bench", "on", ">" + PASSWORD, *rights) as server:
         for where in (["--host", "::1"], ["--host", "127.0.0.1"], ["--socket", server.socket]):
             result = any_solotest.run(
-                "--json", "--user", "bench", *where, "--requests", 50, "filltest", server.port, 10, 100, 0, 1000, 50,
-                environment={"SOLOTEST_PASSWORD": PASSWORD}
-            )  # fmt: skip
+                "--json",
+                "--user",
+                "bench",
+                *where,
+                "--requests",
+                50,
+                "filltest",
+                server.port,
+                10,
+                100,
+                0,
+                1000,
+                50,
+                environment={"SOLOTEST_PASSWORD": PASSWORD},
+            )
             assert result.code == 0, result
             assert result.json["test"]["requests"]["ok"] == 50
 

@@ -439,9 +439,17 @@ def test_a_schedule_that_is_wrong_is_refused_before_anything_is_connected(any_so
 
 @pytest.mark.parametrize(
     "options, mode",
-    [(["--start-at", 1], "test"), (["--raw", "x"], "test"), (["--requests", 1], "test"), (["--duration", 1], "test"),
-     (["--max-seconds", 1], "test"), (["--pacing", "none"], "test"), ([], "filltest"), ([], "ping")],
-)  # fmt: skip
+    [
+        (["--start-at", 1], "test"),
+        (["--raw", "x"], "test"),
+        (["--requests", 1], "test"),
+        (["--duration", 1], "test"),
+        (["--max-seconds", 1], "test"),
+        (["--pacing", "none"], "test"),
+        ([], "filltest"),
+        ([], "ping"),
+    ],
+)
 def test_options_that_a_schedule_replaces(solotest, tmp_path, options, mode):
     result = solotest.run("--schedule", tmp_path / "plan", *options, mode, free_port(), SIZE, KEYS)
     named = options[0] if options else mode

@@ -50,9 +50,24 @@ def measure(port, count=50):
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_fill_and_test(any_solotest, server, keys, host):
     result = any_solotest.run(
-        "--json", *mutual(keys), "--host", host, "--connections", 3, "--pipeline", 4, "--requests", 2000,
-        "filltest", server.tls_port, 1000, 500, 10, 4000, 70
-    )  # fmt: skip
+        "--json",
+        *mutual(keys),
+        "--host",
+        host,
+        "--connections",
+        3,
+        "--pipeline",
+        4,
+        "--requests",
+        2000,
+        "filltest",
+        server.tls_port,
+        1000,
+        500,
+        10,
+        4000,
+        70,
+    )
     assert result.code == 0, result
     test = result.json["test"]
     assert test["requests"]["ok"] == 2000 and server.dbsize() == 501
@@ -65,9 +80,24 @@ def test_fill_and_test(any_solotest, server, keys, host):
 def test_values_of_many_records(any_solotest, keys, protocol, size):
     with Redis("--tls-protocols", protocol, certificates=keys) as redis:
         result = any_solotest.run(
-            "--json", *mutual(keys), "--pipeline", 4, "--connections", 2, "--pacing", "none", "--requests", 40,
-            "filltest", redis.tls_port, size, 20, 0, 1, 50
-        )  # fmt: skip
+            "--json",
+            *mutual(keys),
+            "--pipeline",
+            4,
+            "--connections",
+            2,
+            "--pacing",
+            "none",
+            "--requests",
+            40,
+            "filltest",
+            redis.tls_port,
+            size,
+            20,
+            0,
+            1,
+            50,
+        )
         assert result.code == 0, result
         assert result.json["test"]["requests"]["ok"] == 40 and redis.command("STRLEN", 7) == f":{size}\r\n"
 

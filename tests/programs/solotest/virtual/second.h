@@ -49,7 +49,7 @@ static void judge_stamps(void)
     }
 }
 
-/* Adds to each send when no reply waited for the client, for certain: when it had last looked and then read all that was
+/* Adds to each send when surely no reply waited for the client: when it had last looked and then read all that was
  * there, when the last byte of a read arrived that had waited for it, or at the send, if nothing was under way. */
 static void find_looks(void)
 {

@@ -96,8 +96,8 @@ static struct stops merged(const struct stops *a, const struct stops *b, struct 
     return (struct stops){to, count};
 }
 
-/* Sets up stalls of the server, freezes of the machine and stops of the client, in random numbers and lengths, beside
- * random service times that keep the server busy for 5 to 80 % of the time. */
+/* Sets up stalls of the server, freezes of the machine and stops of the client, in random numbers and lengths, next
+ * to random service times that keep the server busy for 5 to 80 % of the time. */
 static struct schedule_of_load random_plan(struct rng *r)
 {
     static struct stop stalls[MOST_STOPS], freezes[MOST_STOPS], stops[MOST_STOPS];

@@ -43,8 +43,8 @@ struct stops {
     size_t count;
 };
 
-/* A call of the engine that sent requests, that returned data, or that looked for data (`after`: when it looked last,
- * for certain). */
+/* A call of the engine that sent requests, that returned data, or that looked for data (`after`: when it had surely
+ * looked last). */
 struct logged {
     size_t connection, count; /* requests sent, or replies completed */
     uint64_t before, after;   /* the last reading of the monotonic clock before it, and the first one after it */

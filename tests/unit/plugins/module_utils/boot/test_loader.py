@@ -25,7 +25,7 @@ NOTHING = Words([], [])
 
 
 def cmdlines(drop_in, linux, default):
-    """Return what grub-mkconfig gets from the drop-in, which it reads with sh and set -e."""
+    """Return the command line that grub-mkconfig gets from the drop-in, which it reads with sh and set -e."""
     script = (
         f"set -e\nGRUB_CMDLINE_LINUX={shlex.quote(linux)}\n"
         f"GRUB_CMDLINE_LINUX_DEFAULT={shlex.quote(default)}\n{drop_in}\n"

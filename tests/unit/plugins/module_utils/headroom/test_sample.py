@@ -51,7 +51,7 @@ def test_pages_are_drawn_once_each(page_files, memory):
 
     assert len(drawn.pages) + drawn.pinned + drawn.hidden == 1000
     assert len(set(places)) == len(places) > 800
-    # This process itself allocates and frees memory meanwhile.
+    # This process itself allocates and frees memory at the same time.
     assert sum(page_files.frame_of(page) == (True, page.frame) for page in drawn.pages) > 0.95 * len(places)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a result comes from, and the share of CPU time that was stolen meanwhile."""
+"""Where a result comes from, and the share of CPU time that was stolen from it."""
 
 from __future__ import annotations
 

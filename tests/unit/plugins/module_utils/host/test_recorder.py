@@ -26,7 +26,7 @@ def session(tmp_path):
 
 
 def runs(session):
-    """Return whether the recorder still runs: it holds its lock until it ends."""
+    """Decide whether the recorder still runs: it holds its lock until it ends."""
     descriptor = os.open(session / recorder._LOCK, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

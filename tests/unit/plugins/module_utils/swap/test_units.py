@@ -160,7 +160,7 @@ def test_files_are_installed_and_removed_without_a_trace(tmp_path, monkeypatch):
     "name", ["a.service", "b.swap.d/local.conf", "../a.swap", "a.wants/b.swap", "sshd.service.d/50-memstretch.conf"]
 )
 def test_a_path_that_is_no_unit_of_ours_is_neither_written_nor_removed(tmp_path, monkeypatch, name):
-    """The record lists our units by path, and whoever changes it must not gain anything."""
+    """The record lists our units by path, and nobody must gain anything by changing it."""
     monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path / "system"))
     path = tmp_path / "system" / name
     (tmp_path / "system").mkdir()

@@ -220,7 +220,7 @@ def test_the_time_is_that_of_all_phases_and_runs():
     document = planned(
         {"dram": ARM, "swap": DRIVES}, [10, 20], {"iterations": 1, "influences": [0], "read_mixes": [100]}, rounds=3
     )
-    # a fill of 1 s, two phases of 50 s, each with 4 s besides, and 30 s a run
+    # a fill of 1 s, two phases of 50 s, each with 4 s more, and 30 s a run
     assert document["duration"] == {"phases": 3, "run_seconds": 1 + 100 + 12 + 30, "runs": 12, "seconds": 12 * 143}
 
 

@@ -175,8 +175,7 @@ def test_a_doubtful_setting_is_named():
 
 def test_the_text_says_where_it_comes_from():
     assert (
-        "Measured on 2026-01-02 in 10 min 12 s: A CPU, Linux 6.12.1, fio 3.33; 0.12 % of the CPU time was stolen "
-        "meanwhile."
+        "Measured on 2026-01-02 in 10 min 12 s: A CPU, Linux 6.12.1, fio 3.33; 0.12 % of the CPU time was stolen."
     ) in report_text.section(section(OWN, KNEE))
 
 

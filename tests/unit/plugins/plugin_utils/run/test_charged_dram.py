@@ -120,7 +120,7 @@ def test_only_known_keys_of_an_answer_are_accepted():
 
 
 def released(**processes):
-    """Return what a loop of the module over hosts returned."""
+    """Return the result of a loop of the module over hosts."""
     return {"results": [{"item": name, "charged_dram": {"group_processes": n}} for name, n in processes.items()]}
 
 

@@ -75,7 +75,7 @@ def test_a_run_that_stopped_early_is_finished(tmp_path, make_result):
         return make_result(phase, number, values=slow)
 
     directory = record_run(begun, measure, skip=range(4, 14))[0]
-    assert reason(directory).startswith("stopped early: a cannot meet the SLO")
+    assert reason(directory).startswith("stopped early: a can no longer meet the SLO")
 
 
 def test_a_run_whose_data_is_gone_cannot_be_continued(record):

@@ -15,7 +15,7 @@ SLO_P99_US = 300
 
 
 def site(count=10, noise=0.0, drift=1.0, gap=10.0, stolen=0.0, awake=None, seed=1):
-    """Return what the module site_noise measures on a host of known noise, per block."""
+    """Return the blocks that the module site_noise measures on a host of known noise."""
     chance = random.Random(seed)
     blocks = []
     for number in range(count):

@@ -112,7 +112,7 @@ def test_a_part_of_the_hypervisors_is_not_judged_as_the_whole():
 
 
 def watched(rates, started_at=0.0, interval=1.0):
-    """Return what is kept of the watch of a machine."""
+    """Return the record of the watch of a machine."""
     return {"page_ins": {"started_at": started_at, "interval_s": interval, "per_second": rates}}
 
 

@@ -333,7 +333,7 @@ def test_a_run_that_stopped_early_has_failed(stopping, record, make_result):
     assert summary["verdict"] == "fail"
     assert (
         summary["reasons"][0]
-        == "stopped early: b cannot meet the SLO any more after iteration 1 of influence 0, 100 % GET"
+        == "stopped early: b can no longer meet the SLO after iteration 1 of influence 0, 100 % GET"
     )
     assert "2 of 3 hosts" not in summary["reasons"][1] and "1 of 3 hosts miss the SLO" in summary["reasons"][1]
     assert [cell["valid"] for cell in summary["cells"]] == [True] * 4 and summary["cells"][1]["iterations"] == 0
