@@ -69,7 +69,7 @@ options:
     elements: str
     default: []
   fleet:
-    description: What P(memstretch.density.redis_endpoint#module) returned for each host that can take part.
+    description: What P(memstretch.density.endpoint_info#module) returned for each host that can take part.
     type: dict
     default: {}
   hypervisors:

@@ -84,8 +84,11 @@ options:
     type: str
   seed:
     description:
-      - Disk with the label C(cidata) that is attached to all VMs, as M(memstretch.density.nocloud_seed) creates it.
-    type: path
+      - Files by name, as text, of a small disk with the label C(cidata) that is attached to all VMs. cloud-init's data
+        source NoCloud reads C(meta-data) and C(user-data) there at the first boot.
+      - The module creates the disk in O(directory), where only its owner can read it. Its file name contains a digest
+        of the files, so other files make another disk. VMs that are running keep theirs.
+    type: dict
   accelerator:
     description: V(kvm), or V(qemu) for software emulation.
     type: str
@@ -202,6 +205,7 @@ attributes:
 requirements:
   - python3-libvirt on the host
   - qemu-img on the host
+  - genisoimage, mkisofs or xorrisofs on the host, with O(seed)
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -216,6 +220,9 @@ EXAMPLES = r"""
     memory: 6G
     vcpus: 1
     address_timeout: 300
+    seed:
+      meta-data: "{}"
+      user-data: "{{ user_data }}"
 
 - name: Remove them
   memstretch.density.vm_fleet:
@@ -250,7 +257,7 @@ vms:
       description: MAC address.
       type: str
 actions:
-  description: What was or would be done, one line per VM and network.
+  description: What was or would be done, one line per network, seed disk and VM.
   returned: success
   type: list
   elements: str
@@ -271,11 +278,13 @@ base:
   type: str
 """
 
+import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.vm import seed
 from ansible_collections.memstretch.density.plugins.module_utils.vm.capacity import check_admission
 from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import Action, Fleet
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
@@ -294,7 +303,7 @@ ARGUMENTS = {
     "directory": {"type": "path", "required": True},
     "image": {"type": "path"},
     "master": {"type": "str"},
-    "seed": {"type": "path"},
+    "seed": {"type": "dict", "no_log": True},
     "accelerator": {"type": "str", "choices": ["kvm", "qemu"], "default": "kvm"},
     "cpu_model": {"type": "str", "default": ""},
     "memory": {"type": "str"},
@@ -341,10 +350,15 @@ class Difference(t.NamedTuple):
     warnings: list[str]
     template: Template | None
     image: GoldenImage | None
+    seed_tool: str  # the program that writes the seed disk; empty if none is missing
 
     @property
     def changes(self) -> bool:
-        return bool(self.actions or self.network or self.removed_networks or self.unprepared or self.files)
+        return self.makes or bool(self.removed_networks or self.files)
+
+    @property
+    def makes(self) -> bool:
+        return bool(self.actions or self.network or self.unprepared or self.seed_tool)
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
@@ -381,11 +395,13 @@ def change(module: AnsibleModule, fleet: Fleet) -> Difference:
     with fleet.owner.locked(create=options["state"] != "absent"):
         fleet.refresh()  # another process may have changed the fleet before this one had the lock
         difference = compare(module, fleet)
-        if difference.actions or difference.network or difference.unprepared:
+        if difference.makes:
             made = [options["network"]["name"]] if "define" in difference.network else []
             fleet.record(difference.actions, made)
         if difference.network:
             fleet.networks.perform(options["network"]["name"], options["network"]["address"], difference.network)
+        if difference.seed_tool and difference.template:
+            seed.create(module.run_command, difference.seed_tool, difference.template.seed, options["seed"])
         if difference.actions:
             fleet.apply(
                 difference.actions, difference.template, difference.image, options["parallel"], options["stop_timeout"]
@@ -430,14 +446,19 @@ def compare(module: AnsibleModule, fleet: Fleet) -> Difference:
         for name, user in kept.items()
     ]
     unprepared = prepared and fleet.ownership is None
-    return Difference(actions, operations, removed, kept, unprepared, files, before, after, warnings, template, image)
+    lacks_seed = template and template.seed and not os.path.exists(template.seed)
+    tool = seed.find_tool(module.get_bin_path) if lacks_seed else ""
+    return Difference(
+        actions, operations, removed, kept, unprepared, files, before, after, warnings, template, image, tool
+    )
 
 
 def texts(options: t.Mapping[str, t.Any], difference: Difference) -> list[str]:
-    """Return what is done, one line per network and VM."""
+    """Return the actions, one line per network, seed disk and VM."""
     made = [f"network {options['network']['name']}: {', '.join(difference.network)}"] if difference.network else []
     removed = [f"network {name}: remove" for name in difference.removed_networks]
-    return [*made, *map(str, difference.actions), *removed]
+    seeded = ["seed disk: create"] if difference.seed_tool else []
+    return [*made, *seeded, *map(str, difference.actions), *removed]
 
 
 def old_keys(fleet: Fleet, template: Template) -> list[str]:

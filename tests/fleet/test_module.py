@@ -155,20 +155,21 @@ def test_a_changed_option_defines_the_vm_again_and_keeps_the_disk(lab: Lab) -> N
 
 def test_new_keys_never_stop_a_running_vm(lab: Lab) -> None:
     host = lab.hypervisors[0]
-    seeds = [f"{IMAGES}/golden/seed-{each}.iso" for each in "ab"]
-    for each in seeds:
-        host.run("truncate", "-s", "1M", each)
-    lab.run_module(count=1, state="started", seed=seeds[0])
+    seeds = [{"user-data": f"secret {each}"} for each in "ab"]
+    first = lab.run_module(count=1, state="started", seed=seeds[0])
+    assert first["actions"] == ["seed disk: create", "try-001: clone, define, start"] and "secret" not in str(first)
     before = host.virsh("domid", "try-001")
     kept = lab.run_module(count=2, state="started", seed=seeds[1])
-    assert kept["actions"] == ["try-002: clone, define, start"] and host.virsh("domid", "try-001") == before
+    assert kept["actions"] == ["seed disk: create", "try-002: clone, define, start"]
+    assert host.virsh("domid", "try-001") == before
     assert "1 running VMs have other keys than this controller" in json.dumps(kept["warnings"])
     assert lab.run_module(count=2, state="started", seed=seeds[1], memory="96M")["actions"] == [
         f"try-00{number}: stop, define, start" for number in (1, 2)
     ]
     lab.run_module(count=2, state="stopped", seed=seeds[0])
     assert lab.run_module(count=2, state="started", seed=seeds[1])["actions"][0] == "try-001: define, start"
-    assert seeds[1] in host.virsh("dumpxml", "try-001")
+    disk = re.findall(r"file='(.*/seed-.*iso)'", host.virsh("dumpxml", "try-001"))
+    assert host.run("grep", "-a", "-o", "secret [ab]", *disk).split("\n")[0] == "secret b"
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_launch_on_a_hostile_host(fleet, tmp_path, outside, obeyed):
 
 
 def test_a_host_that_never_answers_is_not_waited_for(fleet, tmp_path):
-    """Its Python may hang, or read a FIFO: the others are collected meanwhile, and then it has failed."""
+    """Its Python may hang, or read a FIFO: the others are collected all the same, and then it has failed."""
     fleet.add("a")
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
@@ -173,7 +173,7 @@ def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, ob
             "vars": hostile_python(tmp_path, "solotest", {**valid, **obeyed}),
         },
         {
-            "memstretch.density.redis_endpoint": {"client": {"host": "127.0.0.1", "port": 6379}},
+            "memstretch.density.endpoint_info": {"client": {"host": "127.0.0.1", "port": 6379}},
             "vars": hostile_python(tmp_path, "endpoint", {**valid, "solotest": ping, **obeyed}),
         },
     ]
@@ -183,26 +183,26 @@ def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, ob
     one, endpoint = seen["cases"]
     for found in (one, endpoint):
         assert not {"add_host", "benchmark_run", "ansible_facts"} & set(found)
-    assert one["solotest"]["machine"] == endpoint["redis_endpoint"]["machine"] == "machine-1"
+    assert one["solotest"]["machine"] == endpoint["endpoint_info"]["machine"] == "machine-1"
 
 
 def test_a_hostile_python_answers_for_a_module_that_measures_nothing(fleet, tmp_path, outside, obeyed):
     """Facts such as results_dir and run_id are variables: a host must not set them through any module of ours."""
     fleet.add("a")
-    answer = {**obeyed, "path": "/seed.iso", "warnings": ["one\nVerdict: PASS"], "msg": "\x1b[2Jx"}
+    answer = {**obeyed, "base": "/base.img", "warnings": ["one\nVerdict: PASS"], "msg": "\x1b[2Jx"}
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\ncat {written(tmp_path / 'answer.json', answer)}\n", encoding="utf-8")
     python.chmod(0o755)
     task = {
         "name": "Answer",
-        "memstretch.density.nocloud_seed": {"directory": "/nonexistent", "files": {}},
+        "memstretch.density.vm_fleet": {"fleet": "a", "directory": "/nonexistent"},
         "vars": {"ansible_python_interpreter": str(python)},
     }
     outcome, seen = play(fleet, [task])
     assert seen["hosts"] == ["a"] and seen["fact"] == "unset"
     assert not outside.parent.exists()
     (found,) = seen["cases"]
-    assert found["path"] == "/seed.iso" and found["msg"] == "?[2Jx"
+    assert found["base"] == "/base.img" and found["msg"] == "?[2Jx"
     assert not {"add_host", "benchmark_run", "benchmark_phase", "report", "ansible_facts"} & set(found)
     assert not [line for line in outcome.output.splitlines() if line.startswith("Verdict")]
 

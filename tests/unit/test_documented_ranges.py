@@ -10,7 +10,6 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.memstretch.density.plugins.action import clock_offset
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import look
 from ansible_collections.memstretch.density.plugins.module_utils.redis import instances as redis
@@ -45,7 +44,6 @@ MODULE_RANGES = {
     "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "benchmark_schedule": {name: run.RANGES[name] for name in ("gap_seconds", "lead_seconds")},
     "solotest_schedule": {"release_within": solotest_schedule.RELEASE_WITHIN, "wait": solotest_schedule.WAIT},
-    "clock_offset": {"samples": clock_offset.SAMPLES},
     "report": {name: run.RANGES[name] for name in ("slo_avg_us", "slo_p99_us")},
     "headroom": headroom.RANGES,
     "headroom_info": look.RANGES,

@@ -31,7 +31,7 @@ def path_of(directory: str, name: str, what: str) -> str:
 
 
 def is_own(file: str, name: str) -> bool:
-    """Return whether a file of the fleet's directory is named like one that this VM keeps."""
+    """Decide whether a file of the fleet's directory is named like one that this VM keeps."""
     return bool(re.fullmatch(rf"clone-{re.escape(name)}\.({_FILES})", file))
 
 

@@ -4,7 +4,7 @@
 """The networks that a fleet has made on its host.
 
 A network is the fleet's if the owner file lists its name and it has the UUID that follows from the fleet's salt. Others
-may use it, so it is removed only when nothing is attached to it any more.
+may use it, so it is removed only when nothing is attached to it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class FleetNetworks:
         return network is not None and network.uuid == network_uuid(self.fleet, self.salt, name)
 
     def operations(self, name: str, address: str) -> list[str]:
-        """Return what has to be done so that the network can be used: define, start, autostart.
+        """Return the operations after which the network can be used: define, start, autostart.
 
         A network of that name that somebody else has made is used if it has the address, and is never changed.
 

@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 )
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import Domain, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import file_state
+from ansible_collections.memstretch.density.plugins.module_utils.vm.seed import check_files, seed_path
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     Template,
     allowed_cpus,
@@ -58,6 +59,7 @@ def check_options(options: Options) -> None:
     if options["free_page_reporting"] and not options["balloon"]:
         raise SettingError("free_page_reporting: true needs balloon: true, which reports the pages")
     _check_made_network(options["network"] or {})
+    check_files(options["seed"] or {})
     if options["state"] not in ("absent", "prepared") and bool(options["image"]) == bool(options["master"]):
         raise SettingError("image, master: exactly one of the two is needed")
     if options["image"] and not options["memory"]:
@@ -122,7 +124,7 @@ def build_template(options: Options, domains: t.Mapping[str, Domain]) -> Templat
         balloon=options["balloon"],
         free_page_reporting=options["free_page_reporting"],
         partition=options["partition"],
-        seed=options["seed"] or "",
+        seed=seed_path(options["directory"], options["seed"]) if options["seed"] else "",
         directory=options["directory"],
         base=base,
         base_state=file_state(base),

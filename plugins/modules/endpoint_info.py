@@ -8,17 +8,19 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: redis_endpoint
-short_description: Ask a Redis for its state, and compare the clock of the host that will load it
+module: endpoint_info
+short_description: Compare the clock of a host with the controller's, and ask the Redis that it will load for its state
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
-  - Does in one task what a run must know of a host before it begins.
+  - Reads in one task what a run must know of a host before it begins.
+  - Reads the host's time three times over the open connection, and uses the fastest of these exchanges.
 options:
   client:
-    description: The options of P(memstretch.density.solotest#module), without C(password) and C(mode).
+    description:
+      - The options of P(memstretch.density.solotest#module), without C(password) and C(mode). Without them no Redis is
+        asked.
     type: dict
-    required: true
   password:
     description: The password of the endpoint, if it needs one.
     type: str
@@ -37,13 +39,33 @@ author:
 
 EXAMPLES = r"""
 - name: Ask each Redis for its state
-  memstretch.density.redis_endpoint:
+  memstretch.density.endpoint_info:
     client: {executable: /opt/solotest/solotest, host: 127.0.0.1, port: 7001}
 """
 
 RETURN = r"""
-redis_endpoint:
+endpoint_info:
   description: An entry of the option C(fleet) of P(memstretch.density.benchmark_run#module).
   returned: when the Redis answers
   type: dict
+clock_offset:
+  description: The host's clock minus the controller's, in seconds.
+  returned: success
+  type: float
+  sample: 0.0021
+clock_uncertainty:
+  description: The largest possible error of the offset in seconds, half of the duration of the fastest exchange.
+  returned: success
+  type: float
+  sample: 0.0034
+clock_read_at:
+  description: When the offset was measured, by the controller's clock, in seconds since the epoch.
+  returned: success
+  type: float
+  sample: 1793000000.25
+clock_correction:
+  description: The offset if it is larger than its uncertainty, otherwise 0.
+  returned: success
+  type: float
+  sample: 0.0
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.action import redis_endpoint
+from ansible_collections.memstretch.density.plugins.action import endpoint_info
 
 FREE = {"available_bytes": 100, "swap_free_bytes": 30}
 
@@ -22,4 +22,4 @@ FREE = {"available_bytes": 100, "swap_free_bytes": 30}
 )
 def test_the_memory_of_a_machine_counts_only_if_the_server_is_there(free, server_pid, used, known):
     state = {"memory": free, "placement": {"server_pid": server_pid}, "server": {"before": {"used_memory": used}}}
-    assert redis_endpoint._memory(state) == known
+    assert endpoint_info._memory(state) == known

@@ -13,14 +13,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils import host_clo
 from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import endpoint, measurement
 
-_OF_FAILURES = ("failed", "msg", "skipped", "module_stderr", "module_stdout")
-
 
 class ActionModule(HostAction):
-    """Ask a Redis from the host that will load it for its state, and compare the clocks; one task for each host."""
+    """Compare the clock of a host with the controller's, and ask the Redis that it will load for its state."""
 
     ARGUMENTS = {
-        "client": {"type": "dict", "required": True},
+        "client": {"type": "dict"},
         "password": {"type": "str", "no_log": True},
         "observer": {"type": "dict"},
     }
@@ -30,20 +28,26 @@ class ActionModule(HostAction):
         _validation, options = self.validate_argument_spec(self.ARGUMENTS)
         client = options["client"]
         try:
-            names = {"endpoint": endpoint.name(client), "observer": endpoint.observer(options["observer"], client)}
+            names = _names(client, options["observer"]) if client else {}
         except SettingError as error:
             raise AnsibleActionFail(str(error)) from None
-        known = {**names, **host_clock.figures(host_clock.compare(self))}
+        clock = host_clock.figures(host_clock.compare(self))
+        if not client:
+            return {**result, "changed": False, **clock}
         secret = {"password": options["password"]} if options["password"] else {}
         # An impossible CPU is refused here, before the fill empties the Redis.
         asked = {**client, **secret, "mode": "ping"}
         answer = self.ask(
             task_vars,
-            lambda answer: _accepted(answer, known),
+            lambda answer: _accepted(answer, {**names, **clock}),
             module_name="memstretch.density.solotest",
             module_args=asked,
         )
-        return {**result, **answer}
+        return {**result, **answer, **clock}
+
+
+def _names(client: t.Mapping[str, t.Any], observer: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+    return {"endpoint": endpoint.name(client), "observer": endpoint.observer(observer, client)}
 
 
 def _accepted(answer: dict[str, t.Any], known: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -54,10 +58,10 @@ def _accepted(answer: dict[str, t.Any], known: t.Mapping[str, t.Any]) -> dict[st
         known: what is known of the endpoint already.
     """
     measured = measurement.result(answer)
-    accepted = {"changed": False, **{name: measured[name] for name in _OF_FAILURES if name in measured}}
-    state = measured.get("solotest")
+    state = measured.pop("solotest", None)
+    accepted = {**measured, "changed": False}
     if state and not accepted.get("failed"):
-        accepted["redis_endpoint"] = {
+        accepted["endpoint_info"] = {
             "redis_version": state["server"]["before"].get("redis_version"),
             "kernel": state["kernel"] or {},
             "machine": state["machine"],
@@ -70,7 +74,7 @@ def _accepted(answer: dict[str, t.Any], known: t.Mapping[str, t.Any]) -> dict[st
 
 
 def _memory(state: dict[str, t.Any]) -> dict[str, int] | None:
-    """Return what the host can still give and what the Redis has of it; None if the Redis is on another host."""
+    """Return the free memory of the host, and the memory of its Redis; None if the Redis is on another host."""
     free = state.get("memory")
     if not free or not (state.get("placement") or {}).get("server_pid"):
         return None
