@@ -48,9 +48,11 @@ options:
       - put_back
     required: true
   result:
-    description: Result of a check. Without it O(found) is kept as it is.
+    description:
+      - Result of a check. V(begun) notes that it runs. V(failed) keeps the figures that this check has recorded since.
+      - Without it O(found) is kept as it is.
     type: str
-    choices: [passed, failed, skipped]
+    choices: [begun, passed, failed, skipped]
   reason:
     description: Why it has this result.
     type: str
@@ -66,10 +68,6 @@ options:
     description: Figures.
     type: dict
     default: {}
-  seconds:
-    description: How long the check took. Kept together with O(result).
-    type: float
-    default: 0
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the target.

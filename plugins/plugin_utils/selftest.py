@@ -79,9 +79,16 @@ def reason(failure: t.Mapping[str, t.Any] | None) -> str:
 
 
 def recorded(directory: RunDirectory, host: str) -> dict[str, t.Any]:
-    """Return the findings of a host, by name."""
-    paths = {name: f"{_file_of(host)}.{name}.json" for name in NAMES}
-    return {name: directory.read_json(path) for name, path in paths.items() if os.path.exists(directory.file(path))}
+    """Return the findings of a host, by name, without those of checks that did not end."""
+    findings = {name: finding(directory, host, name) for name in NAMES}
+    return {name: found for name, found in findings.items() if found.keys() - {"begun", "schema"}}
+
+
+def finding(directory: RunDirectory, host: str, name: str) -> dict[str, t.Any]:
+    """Return one finding of a host; empty if there is none."""
+    path = f"{_file_of(host)}.{name}.json"
+    found: dict[str, t.Any] = directory.read_json(path) if os.path.exists(directory.file(path)) else {}
+    return found
 
 
 def _file_of(host: str) -> str:

@@ -12,6 +12,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.memory imp
 from ansible_collections.memstretch.density.plugins.modules import selftest as selftest_module
 from ansible_collections.memstretch.density.plugins.modules import selftest_record as record_module
 from ansible_collections.memstretch.density.plugins.plugin_utils import selftest
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller import selftest_record as controller_module
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 
 ALL = list(selftest.CHECKS)
@@ -56,6 +57,25 @@ def test_findings_come_back_as_they_were_recorded(tmp_path):
     assert selftest.recorded(directory, "c") == {}
     with pytest.raises(RunError, match="about.*too large"):
         selftest.record(directory, "a", "about", {"programs": [0] * 200_000})
+
+
+def keep(directory, result, **options):
+    given = {"reason": "", "failure": None, "advice": "", "found": {}, **options}
+    controller_module.work({"directory": str(directory), "host": "a", "name": "clock", "result": result, **given}, None)
+    return selftest.recorded(RunDirectory.at(str(directory)), "a").get("clock")
+
+
+def test_a_failure_replaces_the_result_and_keeps_the_figures_of_the_same_check(tmp_path, monkeypatch):
+    clock = iter([100.0, 102.5, 103.0, 200.0, 201.0])
+    monkeypatch.setattr(controller_module.time, "time", lambda: next(clock))
+    assert keep(tmp_path, "begun") is None, "it has not ended"
+    assert keep(tmp_path, "passed", reason="near", found={"offset_s": 9})["seconds"] == 2.5
+    failed = keep(tmp_path, "failed", failure={"msg": "too far"}, found={"task": "Refuse"})
+    assert (failed["result"], failed["reason"], failed["seconds"]) == ("failed", "too far", 3.0)
+    assert failed["found"] == {"offset_s": 9, "task": "Refuse"}
+    assert keep(tmp_path, "begun") is None
+    again = keep(tmp_path, "failed", failure={"msg": "no answer"}, found={"task": "Compare"})
+    assert again["found"] == {"task": "Compare"} and again["seconds"] == 1.0
 
 
 def test_the_checks_of_a_host_are_judged_in_their_order(host):
