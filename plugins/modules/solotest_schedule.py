@@ -17,7 +17,7 @@ description:
     measured.
   - Client and recorder end with the schedule. With O(state=stopped) they end at once.
   - Files below C(/run/memstretch-0), for other users than root below C(/tmp), hold the results until they are
-    collected, or the host boots.
+    collected, or the host boots. The first session that begins more than a day later removes those of earlier ones.
 options:
   state:
     description: What to do.

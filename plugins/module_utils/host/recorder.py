@@ -97,6 +97,21 @@ def is_of(session: str, job: str) -> bool:
     return own is None or own == job or not os.path.isdir(own)
 
 
+def is_running(session: str) -> bool:
+    """Check whether the recorder of a session runs: it holds the lock to its end."""
+    try:
+        lock = os.open(os.path.join(session, _LOCK), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 class _Recorder:
     """The process that samples."""
 

@@ -13,7 +13,8 @@ errors          anything else that the client printed
 launched.json   what is needed to read the output
 =============== ==================================================================================================
 
-The directory is in /run or /tmp, so nothing is left of it after a boot.
+The directory is in /run or /tmp, so nothing is left of it after a boot. What nobody collects is removed by the first
+session that begins more than a day later.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ ARM_SECONDS = 60.0
 MAX_OUTPUT = 256 * 2**20
 _MAX_LAUNCHED = 2**20
 _LOOK_SECONDS = 0.02
+# A run that was not resumed within this time is over.
+_ABANDONED_SECONDS = 86_400.0
 _SESSION = re.compile(r"[0-9a-f]{8,64}")
 _MEMBER = re.compile(r"[0-9]{1,6}[om]?")
 
@@ -138,7 +141,9 @@ def launch(
         NotArmed: its Redis does not answer, or refuses it.
         ClientError: it is launched already, or cannot be launched.
     """
-    os.makedirs(job.session, mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(job.session, 0o700)
+        _remove_abandoned(job.session)
     try:
         os.mkdir(job.path, 0o700)
     except FileExistsError:
@@ -426,3 +431,30 @@ def remove(job: Job) -> None:
                 shutil.rmtree(job.session, ignore_errors=True)
         finally:
             os.close(descriptor)
+
+
+def _remove_abandoned(session: str) -> None:
+    """Remove the other sessions that nobody has collected for a day, and of which nothing runs any more."""
+    for other in glob.glob(os.path.join(glob.escape(os.path.dirname(session)), "session-*")):
+        if time.time() - _last_change(other) > _ABANDONED_SECONDS and not _is_running(other):
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _last_change(session: str) -> float:
+    """Return when something in a session was written, in seconds since the epoch."""
+    below = os.path.join(glob.escape(session), "*")
+    changes = [0.0]
+    for path in (session, *glob.glob(below), *glob.glob(os.path.join(below, "*"))):
+        with contextlib.suppress(FileNotFoundError):
+            changes.append(os.lstat(path).st_mtime)
+    return max(changes)
+
+
+def _is_running(session: str) -> bool:
+    """Check whether the recorder or a client of a session runs."""
+    for path in glob.glob(os.path.join(glob.escape(session), "*", LAUNCHED)):
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            launched = _launched(Job(session, os.path.dirname(path)))
+            if client.is_running(launched["pid"], launched["options"]["executable"]):
+                return True
+    return recorder.is_running(session)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -192,6 +193,50 @@ def test_what_was_launched_can_be_stopped_and_not_launched_twice(launch, job):
         time.sleep(0.01)
     with pytest.raises(client.ClientError, match="was the machine booted"):
         schedule.collect(job, 0, None, 0)
+
+
+@pytest.fixture
+def abandoned(job):
+    """A function that makes a session of another run, with what its client has written, a number of hours ago."""
+
+    def made(name, hours, pid=None):
+        other = schedule.find(name, "3")
+        os.makedirs(other.path)
+        written = other.file(schedule.OUTPUT)
+        pathlib.Path(written).write_text("{}\n", encoding="ascii")
+        if pid:
+            program = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+            document = {"pid": pid, "options": {"executable": program}}
+            pathlib.Path(other.file(schedule.LAUNCHED)).write_text(json.dumps(document), encoding="ascii")
+        for path in (other.session, other.path, *map(str, pathlib.Path(other.path).iterdir())):
+            os.utime(path, (time.time() - 3600 * hours,) * 2)
+        return other
+
+    return made
+
+
+def test_the_next_run_removes_what_nobody_has_collected_for_a_day(launch, job, abandoned, tmp_path):
+    old, recent = abandoned("0" * 16, 25), abandoned("1" * 16, 23)
+    continued = abandoned("2" * 16, 25)
+    os.utime(continued.file(schedule.OUTPUT))
+    alive = abandoned("3" * 16, 25, os.getpid())
+    (tmp_path / "ramp-of-others").mkdir()
+    os.utime(tmp_path / "ramp-of-others", (0, 0))
+    launch(record=False)
+    left = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    kept = {os.path.basename(each.session) for each in (job, recent, continued, alive)}
+    assert left == {"ramp-of-others", *kept} and not os.path.exists(old.session)
+
+
+def test_a_session_whose_recorder_runs_is_not_removed(launch, job, tmp_path):
+    launch(record=False)
+    for path in (job.path, *map(str, pathlib.Path(job.path).iterdir()), *map(str, tmp_path.glob("session-*/*"))):
+        os.utime(path, (0, 0))
+    os.utime(job.session, (0, 0))
+    second = schedule.find("f" * 16, "0")
+    schedule.launch(second, None, None, PHASES, 20, None, None)
+    assert os.path.isdir(job.path)
+    schedule.stop(second)
 
 
 @pytest.mark.parametrize(("session", "member"), [("../0123456789", "0"), ("0123456789abcdef", "../0"), ("", "0")])
