@@ -35,13 +35,13 @@ class ActionModule(HostAction):
         if not client:
             return {**result, "changed": False, **clock}
         secret = {"password": options["password"]} if options["password"] else {}
-        # An impossible CPU is refused here, before the fill empties the Redis.
-        asked = {**client, **secret, "mode": "ping"}
+        # An impossible CPU is refused here, before the fill empties the Redis. A run needs no other module of a client:
+        # Ansible takes half a second to pack each.
         answer = self.ask(
             task_vars,
             lambda answer: _accepted(answer, {**names, **clock}),
-            module_name="memstretch.density.solotest",
-            module_args=asked,
+            module_name="memstretch.density.solotest_schedule",
+            module_args={"state": "asked", "client": client, **secret},
         )
         return {**result, **answer, **clock}
 
@@ -54,7 +54,7 @@ def _accepted(answer: dict[str, t.Any], known: t.Mapping[str, t.Any]) -> dict[st
     """Return the state of an endpoint, or why it did not answer.
 
     Args:
-        answer: of the module C(solotest).
+        answer: of the module C(solotest_schedule).
         known: what is known of the endpoint already.
     """
     measured = measurement.result(answer)

@@ -11,6 +11,7 @@ short_description: Let a latency client and a recorder follow the schedule of a 
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
+  - With O(state=asked) it asks the Redis for its state.
   - With O(state=launched) it starts one client for all phases, and the recorder of the machine unless it runs already,
     and returns when the client is connected. With O(state=released) they learn the time of the start, which they turn
     into their monotonic clock once. From then on they need no controller. With O(state=collected) it returns what was
@@ -22,20 +23,22 @@ options:
   state:
     description: What to do.
     type: str
-    choices: [launched, released, collected, stopped]
+    choices: [asked, launched, released, collected, stopped]
     required: true
   session:
-    description: Name of the session of the run, 8 to 64 hexadecimal digits. Needed except with O(state=released).
+    description:
+      - Name of the session of the run, 8 to 64 hexadecimal digits. Needed except with O(state=asked) and
+        O(state=released).
     type: str
   member:
     description:
       - Number of the host in the fleet; with C(o) behind it, its observer, with C(m) a machine that is only recorded.
-        Needed except with O(state=released).
+        Needed except with O(state=asked) and O(state=released).
     type: str
   client:
     description:
       - The options of P(memstretch.density.solotest#module), without C(password). Without them the machine is only
-        recorded.
+        recorded. Needed with O(state=asked).
     type: dict
   password:
     description: The password of the Redis.
@@ -118,6 +121,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+solotest:
+  description: What P(memstretch.density.solotest#module) returns with C(mode=ping).
+  returned: O(state=asked)
+  type: dict
 job:
   description: The C(path) of the files on the host and the C(pid) of the client.
   returned: O(state=launched)
@@ -168,15 +175,25 @@ def checked(given: dict[str, t.Any], password: str | None) -> dict[str, t.Any]:
     return validated.validated_parameters
 
 
+def of_client(module: AnsibleModule, **changes: t.Any) -> tuple[dict[str, t.Any], str]:
+    """Return the options of the client, with changes, and its path."""
+    options = checked({**module.params["client"], **changes}, module.params["password"])
+    path: str = options["executable"]
+    return options, path if "/" in path else module.get_bin_path(path, required=True)
+
+
+def ask(module: AnsibleModule) -> dict[str, t.Any]:
+    """Ask the Redis for its state."""
+    options, path = of_client(module, mode="ping")
+    return client.execute(options, path, module.run_command)
+
+
 def launch(module: AnsibleModule, job: schedule.Job) -> dict[str, t.Any]:
     """Launch the client and the recorder."""
     release_within = number("release_within", module.params["release_within"], RELEASE_WITHIN)
     options, path = None, None
     if module.params["client"] is not None:
-        options = checked(module.params["client"], module.params["password"])
-        path = options["executable"]
-        if "/" not in path:
-            path = module.get_bin_path(path, required=True)
+        options, path = of_client(module)
     launched = schedule.launch(
         job, options, path, module.params["phases"], release_within, module.params["stop"], module.run_command
     )
@@ -186,7 +203,11 @@ def launch(module: AnsibleModule, job: schedule.Job) -> dict[str, t.Any]:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["launched", "released", "collected", "stopped"], "required": True},
+            "state": {
+                "type": "str",
+                "choices": ["asked", "launched", "released", "collected", "stopped"],
+                "required": True,
+            },
             "session": {"type": "str"},
             "member": {"type": "str"},
             "client": {"type": "dict"},
@@ -203,6 +224,7 @@ def main() -> None:
             "wait": {"type": "float", "default": 60},
         },
         required_if=[
+            ("state", "asked", ["client"]),
             ("state", "released", ["start_at", "job"]),
             *((("state", state, ["session", "member"])) for state in ("launched", "collected", "stopped")),
         ],
@@ -212,6 +234,9 @@ def main() -> None:
     if module.check_mode or options["state"] == "released":  # the action plugin has done the latter
         module.exit_json(changed=False)
     try:
+        if options["state"] == "asked":
+            answer = ask(module)
+            (module.fail_json if answer.get("failed") else module.exit_json)(**answer)
         job = schedule.find(options["session"], options["member"])
         if options["state"] == "launched":
             module.exit_json(**launch(module, job))

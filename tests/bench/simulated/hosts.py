@@ -165,13 +165,12 @@ class SimulatedHost:
         log = {"position": 0, **({"text": "", "lost": 0} if "log_after" in options else {})}
         return {"machine": self._boot_id, "host_memory": record, "log": log, "files": files}
 
-    def _solotest(self, options: _Answer) -> _Answer:
-        return {"solotest": self._ping()}
-
     def _file_of(self, what: str) -> pathlib.Path:
         return self._answers / f"{what}-{self.name}"
 
     def _solotest_schedule(self, options: _Answer) -> _Answer:
+        if options["state"] == "asked":
+            return {"solotest": self._ping()}
         if options["state"] == "launched":
             launched = {"client": options["client"], "phases": options.get("phases") or [], "ready_at": time.time()}
             self._file_of("launched").write_text(json.dumps(launched), encoding="utf-8")

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 
 import pytest
@@ -25,21 +23,9 @@ def session(tmp_path):
     return tmp_path
 
 
-def runs(session):
-    """Decide whether the recorder still runs: it holds its lock until it ends."""
-    descriptor = os.open(session / recorder._LOCK, os.O_RDWR)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def wait_until_it_ends(session, within=15):
     deadline = time.monotonic() + within
-    while runs(session):
+    while recorder.is_running(str(session)):
         assert time.monotonic() < deadline, "the recorder runs on"
         time.sleep(0.02)
 
@@ -73,7 +59,7 @@ def test_it_ends_soon_after_the_last_schedule_was_removed(session):
     time.sleep(0.3)
     (session / "0" / "schedule").unlink()
     time.sleep(0.8)
-    assert runs(session), "another client still needs it"
+    assert recorder.is_running(str(session)), "another client still needs it"
     (session / "1" / "schedule").unlink()
     wait_until_it_ends(session, within=5)
 
