@@ -37,9 +37,10 @@ class ActionModule(HostAction):
         return {**result, **marks}
 
     def _accepted(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
-        if self._task.args["state"] == "launched":
+        state = self._task.args["state"]
+        if state == "launched" and "phases" not in answer:
             return schedule_answer.launched(answer)
-        if self._task.args["state"] == "collected":
+        if state in ("launched", "collected"):  # a short fill is collected at once
             return schedule_answer.collected(answer, time.time())
         return schedule_answer.plain(answer)
 

@@ -55,6 +55,12 @@ options:
     description: Client and recorder end if they are not released within this many seconds, 1 to 86,400.
     type: float
     default: 600
+  short_fill:
+    description:
+      - With O(state=launched), how many seconds to wait for the end of a fill, 0 to 10 seconds. If it is over by then,
+        its result is returned as with O(state=collected), so that the host needs one module less.
+    type: float
+    default: 0
   stop:
     description:
       - An objective as C(slo) and the number of requests of a cell as C(total). All clients of this machine end once
@@ -127,7 +133,7 @@ solotest:
   type: dict
 job:
   description: The C(path) of the files on the host and the C(pid) of the client.
-  returned: O(state=launched)
+  returned: O(state=launched), except after a short fill
   type: dict
 error:
   description: The C(kind) and C(message) of the error that keeps the client from its Redis.
@@ -137,14 +143,14 @@ phases:
   description:
     - For each phase its name as C(phase), and what P(memstretch.density.solotest#module) returns, with C(failed) and
       C(msg) if it failed.
-  returned: O(state=collected)
+  returned: O(state=collected), and after a short fill
   type: list
   elements: dict
 machine:
   description:
     - What the recorder has seen, C(machine), the boot id, C(own), whether this client is the one that reports for the
       machine, C(errors), and C(phases), by name, each with C(pressure), C(over_time) and C(charged_dram).
-  returned: O(state=collected)
+  returned: O(state=collected), and null after a short fill
   type: dict
 """
 
@@ -159,6 +165,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest import
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARGUMENTS, NEEDED
 
 RELEASE_WITHIN = Range(float, 1, 86_400, "seconds")
+SHORT_FILL = Range(float, 0, 10, "seconds")
 WAIT = Range(float, 0, 1_000_000, "seconds")
 
 
@@ -189,7 +196,8 @@ def ask(module: AnsibleModule) -> dict[str, t.Any]:
 
 
 def launch(module: AnsibleModule, job: schedule.Job) -> dict[str, t.Any]:
-    """Launch the client and the recorder."""
+    """Launch the client and the recorder; after a short fill, return its result."""
+    short = number("short_fill", module.params["short_fill"], SHORT_FILL)
     release_within = number("release_within", module.params["release_within"], RELEASE_WITHIN)
     options, path = None, None
     if module.params["client"] is not None:
@@ -197,7 +205,9 @@ def launch(module: AnsibleModule, job: schedule.Job) -> dict[str, t.Any]:
     launched = schedule.launch(
         job, options, path, module.params["phases"], release_within, module.params["stop"], module.run_command
     )
-    return {"changed": False, "job": launched}
+    is_fill = options is not None and not module.params["phases"]
+    measured = schedule.collect_short(job, launched["pid"], short) if is_fill and short > 0 else None
+    return {"changed": False, **(measured or {"job": launched})}
 
 
 def main() -> None:
@@ -214,6 +224,7 @@ def main() -> None:
             "password": {"type": "str", "no_log": True},
             "phases": {"type": "list", "elements": "dict", "default": []},
             "release_within": {"type": "float", "default": 600},
+            "short_fill": {"type": "float", "default": 0},
             "stop": {"type": "dict"},
             "start_at": {"type": "float"},
             "first": {"type": "int", "default": 0},

@@ -43,7 +43,11 @@ MODULE_RANGES = {
     "writeback_benchmark": {**writeback.RANGES, "threads": writeback.WRITERS},
     "benchmark_run": {"max_clock_offset": run.RANGES["max_clock_offset"]},
     "benchmark_schedule": {name: run.RANGES[name] for name in ("gap_seconds", "lead_seconds")},
-    "solotest_schedule": {"release_within": solotest_schedule.RELEASE_WITHIN, "wait": solotest_schedule.WAIT},
+    "solotest_schedule": {
+        "release_within": solotest_schedule.RELEASE_WITHIN,
+        "short_fill": solotest_schedule.SHORT_FILL,
+        "wait": solotest_schedule.WAIT,
+    },
     "report": {name: run.RANGES[name] for name in ("slo_avg_us", "slo_p99_us")},
     "headroom": headroom.RANGES,
     "headroom_info": look.RANGES,

@@ -327,6 +327,12 @@ def collect(job: Job, first: int, until: int | None, wait: float) -> dict[str, t
     return {"phases": phases, "machine": machine}
 
 
+def collect_short(job: Job, pid: int, wait: float) -> dict[str, t.Any] | None:
+    """Return what collect() returns of a fill if it ends within this many seconds; None if it goes on."""
+    _wait_for(job, pid, None, wait)
+    return None if is_running(pid) else collect(job, 0, None, 0)
+
+
 def _wait_for(job: Job, pid: int, phase: str | None, wait: float) -> None:
     """Wait for the end of a phase, or of the client."""
     deadline = time.monotonic() + wait

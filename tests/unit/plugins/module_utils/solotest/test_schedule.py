@@ -159,6 +159,17 @@ def test_a_fill_begins_at_once(launch, job):
     assert fill["changed"] and fill["solotest"]["fill"]["keys"] == 5
 
 
+def test_only_a_fill_that_is_over_in_time_is_collected_at_once(launch, job):
+    fill = {"phases": [], "mode": "fill", "phase": "fill"}
+    short = launch("sys.exit('the Redis is too small')", **fill)["pid"]
+    (found,) = schedule.collect_short(job, short, 20)["phases"]
+    assert found["failed"] and "too small" in found["msg"] and not os.path.exists(job.session)
+    long = launch("time.sleep(60)", **fill)["pid"]
+    assert schedule.collect_short(job, long, 0.2) is None
+    assert is_running(long) and os.path.isdir(job.path)
+    os.kill(long, signal.SIGTERM)
+
+
 @pytest.mark.parametrize("name", [schedule.OUTPUT, schedule.LAUNCHED])
 def test_a_pipe_in_place_of_a_file_holds_nobody(launch, job, name):
     pid = launch("wait_for_start()")["pid"]
