@@ -108,13 +108,16 @@ USER_VARIABLES = frozenset(
 PLAYBOOK_VARIABLES = (
     frozenset(
         (
+            "demo_file",
             "demo_host",
             "demo_mark",
             "demo_profiles",
+            "demo_reads",
             "demo_refused",
             "demo_tier",
             "demo_tiers",
             "demo_unfinished",
+            "demo_written",
             "density_ramp",
             "density_settings",
             "fleet_labels",
