@@ -277,10 +277,16 @@ def _memory_alone(ramps: t.Sequence[_Ramp]) -> int | None:
 
 
 def _near(ramps: t.Sequence[_Ramp], size: int, share: float) -> list[Window]:
-    """Return the clean windows from a share of a size up to it; those of the next size if there are none."""
+    """Return the clean windows from a share of a size up to it; without any, those of the closest smaller size, or of
+    the smallest one.
+    """
     clean = [each for ramp in ramps for each in ramp.clean]
     found = [each for each in clean if share * size <= each.size <= size]
-    return found or [each for each in clean if each.size == min(window.size for window in clean)]
+    if not found:
+        smaller = [each.size for each in clean if each.size <= size]
+        closest = max(smaller) if smaller else min(each.size for each in clean)
+        found = [each for each in clean if each.size == closest]
+    return found
 
 
 def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:

@@ -57,6 +57,12 @@ def test_a_flat_curve_near_the_limit_is_said_to_be_flat():
     assert any("flat near the limit" in note for note in sentence.notes(found))
 
 
+def test_the_latency_at_a_density_between_two_distant_sizes_is_that_of_the_smaller_one():
+    coarse = ramp("zram", 1, [10, 20, 30, 40], lambda size: {10: 1.0, 20: 1.2, 30: 1.8, 40: 2.6}[size])
+    found = judged([*dram((1,)), coarse])["arms"][1]
+    assert found["density"] in range(31, 36) and found["latency"]["avg_ratio"] == pytest.approx(1.8, rel=0.05)
+
+
 def test_stolen_windows_weigh_nothing_and_too_many_are_said():
     stolen = dict.fromkeys(range(18, 40, 2), 0.05)
     ramps = tier("zram", ROUNDS, 28.5, stolen=stolen)
