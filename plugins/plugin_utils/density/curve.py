@@ -94,5 +94,6 @@ def without_spikes(points: t.Iterable[Point]) -> list[Point]:
     found = []
     for place, (size, _value) in enumerate(ordered):
         around = min(_NEIGHBOURS, place, last - place)
-        found.append((size, statistics.median(each for _, each in ordered[place - around : place + around + 1])))
+        values = (value for _size, value in ordered[place - around : place + around + 1])
+        found.append((size, statistics.median(values)))
     return found
