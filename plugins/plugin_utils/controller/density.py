@@ -25,7 +25,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan impor
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import Arm, profile_arms, schedule
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import (
+    Arm,
+    profile_arms,
+    schedule,
+    split_names,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import Sequence, choose
 
@@ -86,7 +91,7 @@ def _definition(
 
 def _once(given: t.Any, names: t.Sequence[str]) -> list[str]:
     """Return the profiles that have one ramp."""
-    once = [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else list(given)
+    once = split_names("density_once", given) if given else []
     unknown = [name for name in once if name not in names]
     if unknown:
         raise SettingError(f"density_once: {unknown[0]} is not allowed; it must be of the profiles {', '.join(names)}")
