@@ -132,7 +132,7 @@ def keep(results: Path, row: Row, directory: Path) -> None:
         "absolute": [
             {
                 "objective": aim,
-                "arms": _short(answer({**found["definition"], "objective": aim}, records)["arms"]),
+                "arms": [_short(arm) for arm in answer({**found["definition"], "objective": aim}, records)["arms"]],
             }
             for aim in absolute
         ],
@@ -142,20 +142,11 @@ def keep(results: Path, row: Row, directory: Path) -> None:
     (directory / f"{row.name}.json").write_text(text, encoding="utf-8")
 
 
-def _short(arms: t.Sequence[t.Mapping[str, t.Any]]) -> list[_Document]:
-    """Return what a table by limits in microseconds shows of each arm. There is no ratio of fewer than something."""
-    found = []
-    for arm in arms:
-        known = arm["density"] is not None
-        compared = known and not (arm["at_most"] or arms[0]["at_most"])
-        found.append(
-            {
-                "name": arm["name"],
-                "density": sentence.count(arm) if known else "-",
-                "ratio": (compared and sentence.ratio(arm)) or "-",
-            }
-        )
-    return found
+def _short(arm: t.Mapping[str, t.Any]) -> _Document:
+    """Return what a table by limits in microseconds shows of an arm."""
+    if arm["density"] is None:
+        return {"name": arm["name"], "density": "-", "ratio": "-"}
+    return {"name": arm["name"], "density": sentence.count(arm), "ratio": sentence.ratio(arm) or "-"}
 
 
 def machine() -> str:

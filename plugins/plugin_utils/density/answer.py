@@ -83,7 +83,8 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
     arms = [_arm(name, each, of_arms[name], definition, aim, plateau) for name, each in judged.items() if can_judge]
     base = judged[definition["arms"][0]]
     for arm in arms[1:]:  # none without a plateau
-        arm["ratio"] = _ratio(judged[arm["name"]], base, aim)
+        if not (arms[0].get("at_most") or arm.get("at_most")):  # nothing is a multiple of "fewer than"
+            arm["ratio"] = _ratio(judged[arm["name"]], base, aim)
     return {
         "schema": SCHEMA,
         "definition": dict(definition),
@@ -236,14 +237,14 @@ def _listed(found: rounds.Rounds) -> dict[str, t.Any]:
 
 def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) -> dict[str, t.Any] | None:
     """Return the ratio to the first arm over the rounds that both have."""
-    of_base = {ramp.document["round"]: ramp for ramp in base if ramp.passes}
+    of_base = {ramp.document["round"]: ramp.passes.crossing for ramp in base if ramp.passes}
     paired = [ramp for ramp in ramps if ramp.passes and ramp.document["round"] in of_base]
     if not paired:
         return None
     typical, least, most = (
         rounds.ratio(
             [getattr(ramp, which).crossing for ramp in paired],
-            [of_base[ramp.document["round"]].passes.crossing for ramp in paired],  # type: ignore[union-attr]
+            [of_base[ramp.document["round"]] for ramp in paired],
             aim.kind == objective.RELATIVE,
         )
         for which in ("passes", "passes_surely", "not_fails")

@@ -61,7 +61,7 @@ def of_arm(answer: _Document, arm: _Document, base: _Document | None = None) -> 
     carries = f"{_where(answer)}, {name(arm)} carries {count(arm)} {_machines(answer, arm)}"
     if base:
         carries += f", {name(base)} {count(base)}"
-        times = "" if base["at_most"] or arm["at_most"] else ratio(arm)
+        times = ratio(arm)
         carries += f": {times}" if times else ""
     elif sure(arm):
         carries += f" ({sure(arm)})"

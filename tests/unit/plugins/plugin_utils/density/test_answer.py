@@ -119,6 +119,7 @@ def test_an_absolute_objective_needs_no_dram():
 def test_a_fleet_that_misses_from_the_start_is_fewer_than_its_first_size():
     found = judged([*dram(ROUNDS), *tier("zram", ROUNDS, 20.5, fleet=lambda size: 5.0)])
     assert "zram carries fewer than" in sentence.sentence(found)
+    assert found["arms"][1]["ratio"] is None and sentence.table(found)[1]["ratio"] == ""
 
 
 def hold(size, number, fleet=1.0, end="hosts", wall=None):
