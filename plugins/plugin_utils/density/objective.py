@@ -88,12 +88,12 @@ def plateau(dram: t.Mapping[int, t.Sequence[Window]]) -> Plateau:
             f"the ramps in DRAM have {total} clean windows between half and all of the hosts that fit; "
             f"{_ENOUGH} are needed to say how fast idle DRAM is"
         )
-    agreed = {number: each for number, each in looked.items() if len(each) > 1 and not _scattered(each)}
+    scattered = {number: _scattered(each) for number, each in looked.items()}
+    agreed = {number: each for number, each in looked.items() if len(each) > 1 and not scattered[number]}
     if not agreed:
         raise PlateauError(
-            "the windows of each ramp in DRAM disagree: "
-            + "; ".join(filter(None, map(_scattered, looked.values())))
-            + ". The machine is not quiet enough to say how fast idle DRAM is"
+            f"the windows of each ramp in DRAM disagree: {'; '.join(filter(None, scattered.values()))}. The machine is "
+            "not quiet enough to say how fast idle DRAM is"
         )
     medians = {number: _medians(each) for number, each in agreed.items()}
     fastest = _extreme(min, medians.values())
