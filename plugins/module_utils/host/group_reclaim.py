@@ -127,7 +127,8 @@ def _give_way(willing: bool, with_session: bool) -> None:
     with contextlib.suppress(PermissionError):  # leaving SCHED_IDLE needs CAP_SYS_NICE
         os.sched_setscheduler(0, policy, os.sched_param(0))
     if with_session:
-        with contextlib.suppress(FileNotFoundError, PermissionError):  # sessions have no shares here
+        # Sessions have no shares here, or the kernel takes no change so soon after the last one.
+        with contextlib.suppress(FileNotFoundError, PermissionError, BlockingIOError):
             share = os.open(_SESSION_SHARE, os.O_WRONLY | os.O_CLOEXEC)
             try:
                 os.write(share, _LEAST_SHARE if willing else _USUAL_SHARE)
