@@ -100,8 +100,8 @@ def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tm
     # A slow machine may have finished the load before Ctrl-C reached it, and would be asked for its results. As after a
     # boot, it has none.
     session = fleet.session()
-    if session:
-        shutil.rmtree(session, ignore_errors=True)
+    if session and session.exists():
+        shutil.rmtree(session)
     place = 0
     for told in EXPLAINED:
         place = interrupted.output.find(told, place)

@@ -162,7 +162,7 @@ def sample(
     compressed = [last.charged[name] for name in ("zram_bytes", "zram_table_bytes", "zswap_bytes")]
     hits = [moment.charged["limit_hits"] for moment in moments]
     others = [(name, used) for name, used in last.used.items() if name not in tier]
-    cpu = None if None in (first.tier_cpu, last.tier_cpu) else t.cast(float, last.tier_cpu) - first.tier_cpu  # type: ignore[operator]
+    cpu = None if first.tier_cpu is None or last.tier_cpu is None else last.tier_cpu - first.tier_cpu
     return {
         "cpus": len(whole),
         "busy": _share(total - sum(spent.idle for spent in whole), total),
