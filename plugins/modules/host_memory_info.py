@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_memory_info
-short_description: Read the memory, swap and kernel settings of a host, and its memory pressure
+short_description: Read the memory, swap and kernel settings of a host, its memory pressure, and its drives
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
   - Reads the kernel, processors, NUMA nodes, memory, swap, huge pages, page merging, reclaim, disk queues and
     control group of a Linux host from C(/proc) and C(/sys), and detects Intel Memory Drive Technology (IMDT), a
     hypervisor below the operating system.
-  - It changes nothing and needs no privileges. For an ordinary user the result is the same, except for files that the
-    system hides from that user; RV(host_memory.unreadable) lists them.
-  - The only program that it may run is the version tool of IMDT, C(/usr/local/bin/????version), with the argument
-    C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
+  - It changes nothing and, except for V(drives), needs no privileges. For an ordinary user the result is the same,
+    except for files that the system hides from that user; RV(host_memory.unreadable) lists them.
+  - For V(record), the only program that it may run is the version tool of IMDT, C(/usr/local/bin/????version), with the
+    argument C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
   - The record has about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
 options:
   gather:
@@ -28,9 +28,12 @@ options:
         read, is absent. It is never zero.
       - V(log) are the kernel's messages. They need root where C(kernel.dmesg_restrict) is 1.
       - V(files) are the contents of C(/proc/meminfo), and those below C(/sys/kernel/mm).
+      - V(drives) are the drives that could hold swap, and the objections to the others. These come from the checks by
+        which P(memstretch.density.swap_space#module) refuses disks. They read the contents of drives, which needs root
+        and the tools of util-linux.
     type: list
     elements: str
-    choices: [record, pressure, log, files]
+    choices: [record, pressure, log, files, drives]
     default: [record]
   since:
     description: With V(pressure), an earlier RV(snapshot) of the same host. What has changed since is returned, too.
@@ -49,6 +52,7 @@ requirements:
   - Linux
   - Python 3.8 or later on the host
 seealso:
+  - module: memstretch.density.swap_space
   - name: Linux kernel documentation, memory management
     description: What the knobs mean.
     link: https://docs.kernel.org/admin-guide/mm/index.html
@@ -86,6 +90,16 @@ EXAMPLES = r"""
 - name: Show how many pages were read back from swap
   ansible.builtin.debug:
     msg: "{{ after.pressure.counters.pswpin | default('unknown') }}"
+
+- name: Read which drives could hold swap
+  memstretch.density.host_memory_info:
+    gather: [drives]
+  become: true
+  register: found
+
+- name: Show the drives without objections
+  ansible.builtin.debug:
+    msg: "{{ found.swap_drives | rejectattr('against') | map(attribute='path') }}"
 """
 
 RETURN = r"""
@@ -127,6 +141,44 @@ files:
   description: The content of C(/proc/meminfo), and what is below C(/sys/kernel/mm) as lines of name and value.
   returned: O(gather=files)
   type: dict
+swap_drives:
+  description: The drives, those without an objection first.
+  returned: O(gather=drives)
+  type: list
+  elements: dict
+  contains:
+    disk:
+      description: The kernel's name.
+      type: str
+      sample: nvme0n1
+    path:
+      description: The stable path; null if there is none.
+      type: str
+    model:
+      description: Model.
+      type: str
+    serial:
+      description: Serial number.
+      type: str
+    size_bytes:
+      description: Size in bytes.
+      type: int
+    numa_node:
+      description: The nearest NUMA node; null if it is unknown.
+      type: int
+    rotational:
+      description: Whether it is a rotating disk.
+      type: bool
+    behind_pch:
+      description: Whether it is behind the PCH of an Intel platform; null if that is unknown.
+      type: bool
+    against:
+      description: The objections to using it for swap; empty if there are none.
+      type: list
+      elements: str
+    summary:
+      description: All of this in one line, for people.
+      type: str
 host_memory:
   description: The record.
   returned: O(gather=record)
@@ -456,12 +508,14 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import gather
 from ansible_collections.memstretch.density.plugins.module_utils.host.pressure import difference, snapshot
+from ansible_collections.memstretch.density.plugins.module_utils.swap.candidates import candidates
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
 
 ARGUMENTS = {
     "gather": {
         "type": "list",
         "elements": "str",
-        "choices": ["record", "pressure", "log", "files"],
+        "choices": ["record", "pressure", "log", "files", "drives"],
         "default": ["record"],
     },
     "since": {"type": "dict"},
@@ -491,6 +545,15 @@ def read_log(after: int | None) -> dict[str, t.Any]:
     return {"position": log.position, **({} if after is None else {"text": "\n".join(log.lines), "lost": log.lost})}
 
 
+def read_drives(module: AnsibleModule) -> list[dict[str, t.Any]]:
+    """Return the drives that could hold swap, and the objections to the others."""
+    if os.geteuid() != 0:
+        module.fail_json(msg="gather: drives reads the contents of drives, which needs root; set become: true")
+    for tool in ("blkid", "sfdisk", "wipefs"):
+        module.get_bin_path(tool, required=True)
+    return candidates(Guard(module.run_command, HostFiles()))
+
+
 def main() -> None:
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
     if os.uname().sysname != "Linux":
@@ -508,6 +571,8 @@ def main() -> None:
         found["log"] = read_log(options["log_after"])
     if "files" in options["gather"]:
         found["files"] = raw_files()
+    if "drives" in options["gather"]:
+        found["swap_drives"] = read_drives(module)
     if "record" in options["gather"]:
         found["host_memory"] = gather(module.run_command)
     module.exit_json(changed=False, **found)

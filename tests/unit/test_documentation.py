@@ -28,7 +28,6 @@ PUBLIC_ON_HOSTS = {
     "redis_instances",
     "site_noise",
     "solotest",
-    "swap_drive_info",
     "swap_space",
     "vm_fleet",
     "writeback_benchmark",

@@ -56,13 +56,20 @@ def test_files_and_the_position_of_the_log_are_returned():
     assert ("unknown" in later) == ("unknown" in log) and ("text" in later) == ("unknown" not in later)
 
 
+def test_the_drives_of_this_machine_are_listed_as_documented(needs_root):
+    found = run(gather=["drives"])
+    assert sorted(found) == ["changed", "invocation", "machine", "swap_drives"]
+    keys = yaml.safe_load(host_memory_info.RETURN)["swap_drives"]["contains"]
+    assert found["swap_drives"] and all(sorted(drive) == sorted(keys) for drive in found["swap_drives"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"since": {}}, "since: has no effect unless gather includes pressure"),
         ({"log_after": 3, "gather": ["files"]}, "log_after: has no effect unless gather includes log"),
         ({"since": {"pswpin": "x"}, "gather": ["pressure"]}, "since.pswpin is not a number"),
-        ({"gather": ["all"]}, "must be one or more of: record, pressure, log, files"),
+        ({"gather": ["all"]}, "must be one or more of: record, pressure, log, files, drives"),
     ],
 )
 def test_an_option_without_an_effect_or_with_a_wrong_value_is_refused(options, message):
