@@ -15,6 +15,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     choice,
     number,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES as CLIENT
 
 _MIB = 2**20
 
@@ -35,15 +37,13 @@ RANGES: Ranges = {
     "factor": Range(float, 1, 1e6, "times"),
     "microseconds": Range(float, 0.001, 1e9, "microseconds"),
 }
+# A ramp has a rate and a number of keys that one machine can carry many times, and always some GETs.
 LOAD: Ranges = {
     "rate": Range(float, 0.1, 1e6, "requests per second"),
-    "value_size": Range(int, 1, 2**29, "bytes"),
     "keys": Range(int, 1, 10**9, "keys"),
-    "influence": Range(float, -1e6, 1e6, "pull to the middle key"),
     "read_mix": Range(int, 0, 100, "percent of GETs"),
-    "compressibility": Range(float, 0, 1, "constant share of a value"),
+    **{name: CLIENT[name] for name in ("value_size", "influence", "compressibility")},
 }
-ARRIVALS = ("periodic", "jitter", "poisson")
 OBJECTIVES = ("relative", "absolute")
 DEFAULTS: dict[str, t.Any] = {
     "references": [],

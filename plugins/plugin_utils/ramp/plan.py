@@ -15,43 +15,41 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
     number,
     size_in_bytes,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import plan as machine
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import same_machine
 
-RANGES: Ranges = {
-    "density_references": Range(int, 0, 1000, "servers that stay in DRAM"),
-    "density_max": Range(int, 1, 10_000, "servers of the fleet"),
-    "density_growth": Range(float, 0.01, 1, "share by which a step is larger than the one before"),
-    "density_window": Range(int, 1, 3600, "seconds"),
-    "density_settle": Range(float, 1, 600, "seconds"),
-    "density_wait": Range(float, 0, 86_400, "seconds"),
-    "density_hold": Range(float, 0, 1440, "minutes"),
-    "density_factor": Range(float, 1.01, 100, "times as slow as a server in DRAM next to it"),
-}
-BUDGET = Range(int, 16 * 2**20, 2**50, "bytes")
-WRITTEN = Range(int, 2**20, 2**60, "bytes")
-# What the plan calls a variable that it takes as it is.
+# What the plan of the machine calls a variable that it takes as it is.
 _PLAN_NAMES = {
     "density_growth": "growth",
     "density_window": "window_seconds",
     "density_settle": "settle_seconds",
     "density_wait": "wait_seconds",
 }
+RANGES: Ranges = {
+    "density_references": Range(int, 0, 1000, "servers that stay in DRAM"),
+    "density_max": Range(int, 1, 10_000, "servers of the fleet"),
+    "density_hold": Range(float, 0, 1440, "minutes"),
+    "density_factor": Range(float, 1.01, 100, "times as slow as a server in DRAM next to it"),
+    **{variable: machine.RANGES[name] for variable, name in _PLAN_NAMES.items()},
+}
+BUDGET, WRITTEN = machine.RANGES["budget_bytes"], machine.RANGES["written_bytes"]
 _SECONDS_A_MINUTE = 60
-_LOAD: dict[str, tuple[str, Range[t.Any]]] = {
-    "rate": ("rate", Range(float, 0.1, 1e6, "requests per second")),
-    "value_size": ("value_size", Range(int, 1, 2**29, "bytes")),
-    "key_count": ("keys", Range(int, 1, 10**9, "keys")),
-    "influences": ("influence", Range(float, -1e6, 1e6, "pull to the middle key")),
-    "read_mixes": ("read_mix", Range(int, 0, 100, "percent of GETs")),
-    "compressibility": ("compressibility", Range(float, 0, 1, "constant share of a value")),
+# What the plan of the machine calls a variable of the load.
+_LOAD_NAMES = {
+    "rate": "rate",
+    "value_size": "value_size",
+    "key_count": "keys",
+    "influences": "influence",
+    "read_mixes": "read_mix",
+    "compressibility": "compressibility",
 }
 RELATIVE, ABSOLUTE = "relative", "absolute"
 _INSTEAD = (
     "Fleets of a given size can be measured on any hosts and VMs: playbooks/site.yml judges one, playbooks/study.yml "
     "compares profiles with it"
 )
-_ARRIVALS = ("periodic", "jitter", "poisson")
 
 
 def refuse_other_fleets(
@@ -121,7 +119,7 @@ def plan_of(
             for place in range(values.get("density_references", 6))
         ],
         "budget_bytes": number("density_budget", size_in_bytes("density_budget", str(budget)), BUDGET),
-        "growth": 0.1,
+        "growth": machine.DEFAULTS["growth"],
         "written_bytes": number("density_written", size_in_bytes("density_written", str(written)), WRITTEN),
         **{_PLAN_NAMES[name]: value for name, value in values.items() if name in _PLAN_NAMES},
         "hold_seconds": _SECONDS_A_MINUTE * values.get("density_hold", 0),
@@ -133,7 +131,7 @@ def plan_of(
 
 
 def _port(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> int:
-    return number("latency_benchmark_port", _variable(hostvars, name, "port"), Range(int, 1, 65_535, "port"))
+    return number("latency_benchmark_port", _variable(hostvars, name, "port"), machine.RANGES["port"])
 
 
 def _objective(
@@ -162,7 +160,7 @@ def _objective(
 def _load(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> dict[str, t.Any]:
     """Return the load of a ramp, one cell; all instances have that of the first."""
     load: dict[str, t.Any] = {}
-    for variable, (key, allowed) in _LOAD.items():
+    for variable, key in _LOAD_NAMES.items():
         value = _variable(hostvars, name, variable)
         if isinstance(value, (list, tuple)):
             if len(value) != 1:
@@ -171,9 +169,9 @@ def _load(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> dict[st
                     "so it must have one"
                 )
             value = value[0]
-        load[key] = number(f"latency_benchmark_{variable}", value, allowed)
+        load[key] = number(f"latency_benchmark_{variable}", value, machine.LOAD[key])
     arrivals = hostvars[name].get("latency_benchmark_arrivals", "jitter")
-    return {**load, "arrivals": choice("latency_benchmark_arrivals", arrivals, _ARRIVALS)}
+    return {**load, "arrivals": choice("latency_benchmark_arrivals", arrivals, ARRIVALS)}
 
 
 def _user_of(own: t.Mapping[str, t.Any]) -> str:
