@@ -17,7 +17,7 @@ git ls-files -z --cached --others --exclude-standard -- '*.md' 'docs/images/*' '
 mv "$source/docs/docsite/index.md" "$source"
 rm -r "$source/docs/docsite"
 cp -r docs/docsite/conf.py docs/docsite/static "$source"
-# References to ansible.builtin are among these. To check those to others, too, would read the documentation of a hundred installed collections.
+# References to ansible.builtin are among these. Checking those to all others would read the documentation of a hundred installed collections.
 antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs dependent --skip-rstcheck .
 antsibull-docs collection --use-current --fail-on-error --output-format simplified-rst --squash-hierarchy --no-indexes --dest-dir "$source/collection" memstretch.density
 sphinx-build --quiet --fail-on-warning --keep-going -j auto "$source" .build/docs/html

@@ -66,7 +66,7 @@ struct reading {
     uint64_t at;     /* when it ended */
     uint64_t waited; /* how long its last byte had been in the socket then */
     bool stamped;    /* the kernel told `waited` */
-    bool more;       /* bytes followed that are no plain text yet: the read did not end with a reply */
+    bool more;       /* bytes followed that are not decrypted yet: the read did not end with a reply */
     bool full;       /* there was no room for more: bytes may be left in the socket */
 };
 

@@ -21,7 +21,7 @@
 
 #define BATCH 64
 
-/* The replies that were noted. Of those with a time stamp there are fewer. */
+/* The replies that were noted. Fewer have a time stamp. */
 struct batch {
     size_t noted, stamped;
     uint64_t stamped_at[BATCH]; /* the same of those with a time stamp */

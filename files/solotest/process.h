@@ -27,8 +27,8 @@ bool pin_to_cpu(const struct settings *s, struct failure *f);
 void prepare_process(void);
 
 /* Loads every page of the process and keeps it in memory: on a host that is short of memory, page
- * faults of the client would appear as latency of Redis. To be called when everything is allocated,
- * since the load itself allocates nothing; with TLS, OpenSSL may. Only current pages are locked, so that a small RLIMIT_MEMLOCK
+ * faults of the client would appear as latency of Redis. Call it when everything is allocated:
+ * the load itself allocates nothing; with TLS, OpenSSL may. Only current pages are locked, so that a small RLIMIT_MEMLOCK
  * does not make a later allocation fail. */
 bool lock_memory(void);
 

@@ -19,7 +19,7 @@ struct reply {
     bool is_nil;
     bool complete;
     int64_t length;        /* of a '$', as soon as it is known; otherwise -1 */
-    const char *problem;   /* why this is no reply; NULL if it is one so far */
+    const char *problem;   /* why this is not a reply; NULL if it is one so far */
     char text[REPLY_LINE]; /* the first line without its type, such as the text of an error */
     /* where reading goes on */
     uint64_t elements; /* values still to come, with the present one; an array adds its own */

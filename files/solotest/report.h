@@ -43,7 +43,7 @@ struct outcome {
     uint64_t seed;
     uint64_t fixed_offset; /* wall clock less monotonic clock, for all stamps; 0: as of each stamp */
     const char *ended;     /* with --windows: "done", "signal" or "lease" */
-    const char *phase;     /* of a schedule, and its number; NULL: this is no schedule */
+    const char *phase;     /* of a schedule, and its number; NULL: not of a schedule */
     size_t index;
     uint64_t offset_at_end; /* wall clock less monotonic clock when the phase was over */
 };

@@ -33,7 +33,7 @@ def reason(answer: t.Mapping[str, t.Any], unreachable: bool = False) -> str:
     """Return why a task failed, in one line.
 
     Args:
-        answer: the result of the task. Of a loop, the first item that failed counts.
+        answer: the result of the task. If it is that of a loop, its first failed item counts.
         unreachable: whether its host could not be reached.
     """
     failed = [each for each in answer.get("results") or [] if isinstance(each, dict) and each.get("failed")]

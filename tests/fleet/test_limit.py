@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Playbooks with --limit on a fleet of two hypervisors: what they leave out is refused, and no VM moves.
 
-Nor does one move when the list of hypervisors is another one.
+None moves when the list of hypervisors changes, either.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import re
 
 IDLE_LIMITS = "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"
 RECORDS = pathlib.Path("/var/lib/memstretch")
-# What each test's own loop devices are like is no setting of the machine.
+# The loop devices of a test are not a setting of the machine.
 LOOP_DEVICES = "/sys/block/loop"
 COUNTERS = re.compile(
     r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/"

@@ -119,6 +119,8 @@ def test_a_run_is_measured_kept_and_judged(fleet):
     strict = fleet.run_playbook("-e", "slo_enforce=true", "-e", "latency_benchmark_slo_p99_us=0.01", playbook="report")
     assert strict.status != 0 and "misses the SLO" in strict.output
     assert strict.summary["verdict"] == "fail"
+    misspelt = fleet.run_playbook("-e", "latency_benchmark_slo_p99=0.01", playbook="report")
+    assert misspelt.status != 0 and "did you mean latency_benchmark_slo_p99_us?" in misspelt.output, misspelt.output
 
 
 def test_a_custom_playbook_and_its_merged_percentiles(fleet, client):

@@ -150,7 +150,7 @@ def damon_thread():
 
 
 def test_damon_is_stopped_and_started_again(tune, damon_thread):
-    """It pages out what it finds cold, which is no merit of a profile."""
+    """It pages out what it finds cold, and a profile would get the credit."""
     before = snapshot()
     assert value(damon_thread) == ["on"]
     assert tune("tune", "dram").status == 0

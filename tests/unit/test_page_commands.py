@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A reader who types the commands of the pages meets no error of theirs.
+"""The commands of the pages work as they are printed.
 
 Commands that need a fleet are played as syntax checks, with the inventories that the page itself shows, in a directory
-that looks like a checkout. Of those that need the network, their words are compared with galaxy.yml.
+that looks like a checkout. The words of those that need the network are compared with galaxy.yml.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 # The flood is this many times the dirty limit, so that its writer reaches the limit.
 _BEYOND = 1.25
-# Write-back of less than this, in bytes per second, is no flood.
+# Write-back of less than this, in bytes per second, is not a flood.
 MIN_WRITEBACK = 2**20
 # How long that may take.
 _LEAD_SECONDS = 60

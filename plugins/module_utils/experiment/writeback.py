@@ -40,7 +40,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 )
 from ansible_collections.memstretch.density.plugins.module_utils.orders import williams_design
 
-SCHEMA = 2
+SCHEMA = 1
 DIRTY_BYTES = "/proc/sys/vm/dirty_bytes"
 RANGES: Ranges = {
     "seconds": Range(float, 0.5, 3600, "seconds of each measurement"),

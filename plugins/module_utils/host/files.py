@@ -146,7 +146,7 @@ def read_file(path: str, size: int) -> bytes:
     """Return at most this many bytes of a file. A pipe in its place would keep its reader waiting for ever.
 
     Raises:
-        OSError: it cannot be read, or is no regular file.
+        OSError: it cannot be read, or is not a regular file.
     """
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

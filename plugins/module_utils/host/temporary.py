@@ -20,7 +20,7 @@ RECORD = "writeback_benchmark"
 
 
 class TemporarySettings:
-    """The knobs that an experiment changes. To change anything, the caller holds the lock of the host's records."""
+    """The knobs that an experiment changes. The caller must hold the lock of the host's records."""
 
     def __init__(self, directory: str) -> None:
         """Find the record in the directory of the host's records."""

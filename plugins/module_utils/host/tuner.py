@@ -440,7 +440,7 @@ def _settings(params: t.Mapping[str, t.Any]) -> list[Setting]:
 def _by_wanted_names(originals: t.Mapping[str, str], wanted: t.Iterable[str]) -> dict[str, str]:
     """Return the originals under the names that their knobs have now, because a disk has several stable paths.
 
-    Of two originals of one knob, the first one that was recorded counts.
+    If a knob has two originals, the one that was recorded first counts.
     """
     names = {knob_path(knob): knob for knob in wanted}
     found: dict[str, str] = {}

@@ -20,7 +20,7 @@ _CURVE, _LEAST_CURVE = 5, 3
 _OFF_AVERAGE, _OFF_P99 = 1.3, 1.6
 # ... unless page-ins or the tier's CPU work have grown by this factor and this much a second.
 _MORE, _MORE_PAGES, _MORE_CPU = 1.5, 500.0, 0.05
-# So many windows in a row whose references agree are no disturbance but how the machine is now.
+# If the references agree in this many windows in a row, nothing disturbs the machine: it is like that now.
 _REGIME = 5
 _LOOKS_WITHOUT_HOPE = 2
 # An objective is missed clearly by this factor, or at so many sizes in a row by this one on average. With less, a

@@ -304,7 +304,7 @@ class Guard:
     def fingerprint(self, disk: Disk) -> str:
         """Return a digest of what is on the disk: its signatures and all that C(content) reads to call it blank.
 
-        Of the partitions, it has the signatures and the first and last 4 MiB.
+        It covers the signatures and the first and last 4 MiB of each partition.
         """
         digest = hashlib.sha256()
         for name in (disk.name, *disk.partitions):

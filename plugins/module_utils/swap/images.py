@@ -28,7 +28,7 @@ _LONGEST_CHAIN = 200
 
 
 def stands_on(files: HostFiles, path: str) -> list[str]:
-    """Return the files and devices that an image stands on, also indirectly; none if it is no qcow2 file."""
+    """Return the files and devices that an image stands on, also indirectly; none if it is not a qcow2 file."""
     found: list[str] = []
     todo = [path]
     while todo and len(found) < _LONGEST_CHAIN:

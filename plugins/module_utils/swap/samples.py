@@ -4,8 +4,8 @@
 """Which bytes of a disk are read to find data that has no signature.
 
 The first and the last 4 MiB are read completely: all known formats have their marks there, and if a partition table was
-lost, its first partition still begins at 1 MiB. What is between them, the middle, is read completely up to 256 MiB.
-Of a larger middle, 2,048 blocks of 16 KiB are read (32 MiB on any drive: 0.2 s at 0.1 ms for each read), one in each
+lost, its first partition still begins at 1 MiB. The middle between them is read completely up to 256 MiB.
+In a larger middle, 2,048 blocks of 16 KiB are read (32 MiB on any drive: 0.2 s at 0.1 ms for each read), one in each
 of 2,048 equal stripes. So data that lies together and fills a thousandth of the disk, two stripes, is always found.
 Scattered data that fills the share f of the disk is missed with the probability (1 - f) ** 2048: 13 % for a thousandth,
 1e-9 for a hundredth.

@@ -41,7 +41,7 @@ def network_xml(fleet: str, salt: str, name: str, address: str) -> str:
     root = ET.Element("network")
     ET.SubElement(root, "name").text = name
     ET.SubElement(root, "uuid").text = network_uuid(fleet, salt, name)
-    # For an administrator who reads it. Whose the network is follows from its UUID.
+    # For an administrator who reads it. The UUID of the network says which fleet owns it.
     ET.SubElement(ET.SubElement(root, "metadata"), f"{{{NAMESPACE}}}network", {"fleet": fleet})
     ET.SubElement(root, "forward", {"mode": "nat"})
     ET.SubElement(root, "bridge", {"stp": "on", "delay": "0"})

@@ -14,8 +14,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows
 MEMORY, DRIVE, CPUS, TIER_CPU, NO_HOSTS = "memory", "drive", "cpus", "tier_cpu", "no_hosts"
 # Ends of a ramp at which the fleet did not fit.
 DOES_NOT_FIT = ("killed", "does_not_fit")
-# Of the page-ins near the crossing, the share from which on they come from a drive; of the CPU time that is used
-# there, the share from which on the tier's own work fills the CPUs.
+# A drive ends the ramp if at least this share of the page-ins near the crossing comes from one. The tier's own work
+# fills the CPUs if it takes at least this share of the CPU time that is used there.
 _MOST, _TIER_SHARE = 0.5, 0.25
 # A fleet that is less than this many times as slow as its references next to it is not slow because of memory.
 _MEMORY_FACTOR = 1.15

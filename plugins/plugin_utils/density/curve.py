@@ -4,11 +4,11 @@
 """The density of one ramp: the smallest size at which one of its criteria crosses its limit.
 
 Each criterion has a curve of its own: the fleet next to its references shows memory, the references next to idle DRAM
-show the CPUs. To fit one curve through the worst of several noisy figures would put the crossing too low.
+show the CPUs. One curve through the worst of several noisy figures would put the crossing too low.
 
-A machine has its moods. They cancel out between a fleet and its references, but not between the references and idle
-DRAM, which was measured minutes before. Moods and neighbours only make a machine slower, most often for a window or
-two, so a running median takes these from the curve of the references.
+A machine is faster in some minutes than in others. That cancels out between a fleet and its references, but not
+between the references and idle DRAM, which was measured minutes before. Neighbours only make a machine slower, most
+often for a window or two, so a running median takes these from the curve of the references.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ LONGEST_LINE = 64 * 2**20
 LONGEST_STREAM = 2**30
 _COSTS = ("conductor_cpu_seconds", "reclaim_cpu_seconds", "written_bytes")
 _MOST_HOSTS, _MOST_SECONDS = 10_000, 3600
-# Of a ramp that says nothing, since something else than its fleet ended it.
+# How a ramp ends that says nothing, since something other than its fleet ended it.
 _CUT_OFF = ("interrupted", "error")
 _ENDS = ("killed", "does_not_fit", "missed", "hosts", *_CUT_OFF)
 RAMP, HOLD = "ramp", "hold"

@@ -92,7 +92,7 @@ def hosts_with_budget(run: _Document) -> dict[str, str]:
 def check_groups(answers: t.Mapping[str, _Document]) -> None:
     """Refuse DRAM budgets that do not limit the fleet, because no process is in their groups.
 
-    Of several hypervisors some may carry no VM of this fleet, and huge pages have no group.
+    Some of several hypervisors may carry no VM of this fleet, and huge pages have no group.
 
     Args:
         answers: what a loop of the module C(charged_dram) over hosts returned, by the host that worked for them.

@@ -232,10 +232,10 @@ def open_regular(path: str, flags: int = os.O_RDONLY, errors: str = "strict") ->
     Args:
         path: of the file.
         flags: how to open it.
-        errors: what to do with bytes that are no text.
+        errors: what to do with bytes that are not text.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
+        OSError: it cannot be opened, or is not a regular file.
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

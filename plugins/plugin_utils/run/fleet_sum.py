@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The sum of the histograms of a fleet.
 
-To decode the histograms of ten thousand hosts takes minutes, and the callback would do it while the whole playbook
-waits. So the process that fetches the result of a host, one of many, packs the counts for it; the callback only adds
-large integers.
+Decoding the histograms of ten thousand hosts takes minutes, and the whole playbook would wait for the callback. So the
+process that fetches the result of a host, one of many, packs the counts for it; the callback only adds large integers.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ its result). A request that the observer itself sent late is no longer a random 
 it was due in. Had it been sent in time, its reply would not have come later, since a Redis serves requests in the order
 in which they arrive. So it counts with all of its delay (C(intended)). So does one that took longer than a period of
 the observer's schedule, of which C(server) may count a period only, and one without a receive stamp. Histograms do not
-show which requests these are; their delays are at most the largest ones. Nor can a user wait longer than the delay of
-every request says, late or not; rank by rank, the smaller of both bounds counts.
+show which requests these are; their delays are at most the largest ones. The delays of all
+requests, late or not, are an upper bound, too. Rank by rank, the smaller of the two bounds counts.
 """
 
 from __future__ import annotations

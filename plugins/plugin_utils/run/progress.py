@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How far a run has come: which phases are finished, whether the run is, and whether it can be continued.
 
-A phase that was measured is finished, whatever came of it. To measure it again would choose between two results, and
-later phases have changed the data since. So what was measured is repeated as a whole run or not at all.
+A phase that was measured is finished, whatever came of it. Measuring it again would mean to choose between two
+results, and later phases have changed the data since. So a run is repeated as a whole or not at all.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Outcome:
     def differences(self):
         """Return the diff of the role's module for each host: name, text before, text after.
 
-        Of the state of a server only what shows whether its configuration was current.
+        The text about a server is only that part of its state which shows whether its configuration was current.
         """
 
         def part(text):

@@ -431,7 +431,7 @@ static void test_a_program_that_never_sleeps_gets_few_turns(void)
 }
 
 /* The turn in which it yields sends the next request. Then both slots are full, and it sleeps in the read for 700 us, until
- * the reply to the request before: that is no slow turn. */
+ * the reply to the request before: that turn is not slow. */
 static void test_a_sleep_after_a_turn_that_yields_is_not_the_turns(void)
 {
     struct virtual_run run;

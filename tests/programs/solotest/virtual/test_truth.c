@@ -191,8 +191,8 @@ static void test_a_client_that_catches_up_reads_in_between(void)
 
 enum { MOMENT_REQUESTS = 60, MOMENT_STEP = 100, MOMENT_PERIODS = 3 };
 
-/* The client is stopped for 3 ms, at each moment of three periods in turn. Of three requests one is under way until the next
- * is due, and the others are answered before the client reads again. Returns in how many moments a `response` holds
+/* The client is stopped for 3 ms, at each moment of three periods in turn. One of three requests is under way until the next
+ * is due; the others are answered before the client reads again. Returns in how many moments a `response` holds
  * more of the stop than the client leaves in it. */
 static size_t moments_charged_to_the_server(size_t connections, size_t pipeline, enum pacing pacing)
 {

@@ -69,3 +69,23 @@ def test_no_variable_is_known_that_nothing_uses():
         for path in ROOT.glob(f"{place}/**/*.yml")
     )
     assert known_variables.PLAYBOOK_VARIABLES - set(re.findall(r"\w+", used)) == set()
+
+
+def reached(path):
+    """Yield the texts of a playbook and of all that it imports, or of the tasks of a role."""
+    text = path.read_text(encoding="utf-8")
+    yield text
+    for name in re.findall(r"import_playbook: (\S+\.yml)", text):
+        yield from reached(path.parent / name)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        *([path] for path in sorted(ROOT.glob("playbooks/*.yml"))),
+        *(sorted(role.glob("tasks/*.yml")) for role in sorted(ROOT.glob("roles/*"))),
+    ],
+    ids=lambda paths: str(paths[0].relative_to(ROOT)),
+)
+def test_every_playbook_and_every_role_refuses_misspelt_variables(paths):
+    assert any("memstretch.density.check_play:" in text for path in paths for text in reached(path))

@@ -64,7 +64,7 @@ def test_nothing_and_everything_have_an_interval(share, ends):
 
 @pytest.mark.usefixtures("needs_root")
 def test_what_became_of_a_page_counts():
-    """Of the pages of this process, some stay, and the others are freed: these say nothing."""
+    """Some pages of this process stay, and the others are freed: the freed ones say nothing."""
     with mmap.mmap(-1, 2**22, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as area:
         for place in range(0, len(area), mmap.PAGESIZE):
             area[place] = 1

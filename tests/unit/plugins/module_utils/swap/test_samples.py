@@ -21,7 +21,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.samples im
     places,
 )
 
-# A size that is no power of two, a power of two, and one that ends with half a block.
+# A size that is not a power of two, a power of two, and one that ends with half a block.
 LARGE = [375 * 10**9, 2**40, COMPLETE_BYTES + 2 * EDGE_BYTES + MIB + 512]
 
 

@@ -98,7 +98,7 @@ def compared(*rows):
             "0, 100 % GET)",
         ),
         (
-            # A large ratio that includes 1 is no difference; a smaller one is.
+            # A large ratio whose interval includes 1 is not a difference; a smaller one may be.
             [row("swap-1", 0, 3.0, [0.5, 18.0]), row("swap-1", 10, 1.5, [1.2, 1.9])],
             "swap is slower than dram: 1.50 times its p99 (1.20 to 1.90) in the cell where they differ most (influence "
             "10, 100 % GET)",
