@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import time
@@ -31,6 +32,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Whole,
     failure_message,
     message,
+    refuse,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 
@@ -40,6 +42,8 @@ _SILENT_SECONDS = 4000.0
 # It ends everything within this time.
 _END_SECONDS = 20.0
 _MOST_BYTES = 2**22
+# What is removed at the end can be no other directory of the host.
+_DIRECTORY = re.compile(r"(/[\w-]+)+/memstretch-[0-9]+/ramp-\w+", re.ASCII)
 _JOB = Fields({"path": AbsolutePath(), "pid": Whole(2, 2**31 - 1)})
 
 
@@ -69,6 +73,8 @@ class ActionModule(ActionBase):
             return {**result, "changed": False}
         try:
             path = _JOB.check("job", answer.get("job"))["path"]
+            if not _DIRECTORY.fullmatch(path):
+                refuse("job.path", path, "the directory of a ramp")
             self._follow(path, host, record, RunDirectory.at(given["directory"]), given["file"])
         except (MeasurementError, RunError) as error:
             raise AnsibleActionFail(str(error)) from error
@@ -79,16 +85,16 @@ class ActionModule(ActionBase):
     def _follow(self, path: str, host: str, record: Record, directory: RunDirectory, file: str) -> None:
         """Show and keep what the conductor writes, until its end."""
         before = {each: signal.signal(each, _interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
-        lines = self._lines(path)
+        looks = self._looks(path)
         Display().display(live.HEADER)
         try:
             try:
-                self._take(lines, host, record, directory, file)
+                self._take(looks, host, record, directory, file)
             except _Interrupted:
                 for each in before:
                     signal.signal(each, signal.SIG_IGN)
                 self._shell(f"echo interrupted >{shlex.quote(os.path.join(path, 'stop'))}")
-                self._take(self._lines(path, _END_SECONDS), host, record, directory, file, again=True)
+                self._take(self._looks(path, _END_SECONDS), host, record, directory, file, again=True)
                 raise AnsibleActionFail("the ramp was interrupted") from None
         finally:
             self._shell(f"rm -rf {shlex.quote(path)}")
@@ -97,25 +103,29 @@ class ActionModule(ActionBase):
 
     def _take(
         self,
-        lines: t.Iterator[str],
+        looks: t.Iterator[list[str]],
         host: str,
         record: Record,
         directory: RunDirectory,
         file: str,
         again: bool = False,
     ) -> None:
-        for text in lines:
-            event, found = accepted(text, host)
-            if again and event != "end":
-                continue
-            record.add(event, found)
+        for lines in looks:
+            for text in lines:
+                event, found = accepted(text, host)
+                if again and event != "end":
+                    continue
+                record.add(event, found)
+                if event == "window":
+                    Display().display(self._line(found["window"], record.document))
+                elif event == "note":
+                    Display().display(f"{live.MARK}{found['text']}")
+                elif event == "end":
+                    Display().display(live.end_line(found["end"]))
+                    break
+            # Once a look: a host could write lines by the thousand.
             directory.write_json(file, record.document)
-            if event == "window":
-                Display().display(self._line(found["window"], record.document))
-            elif event == "note":
-                Display().display(f"{live.MARK}{found['text']}")
-            elif event == "end":
-                Display().display(live.end_line(found["end"]))
+            if record.document["end"]:
                 return
 
     def _line(self, window: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> str:
@@ -126,8 +136,8 @@ class ActionModule(ActionBase):
         (only,) = windows({**record, "windows": [window]})
         return live.line(only, Objective.of(aim), idle)
 
-    def _lines(self, path: str, silent: float = _SILENT_SECONDS) -> t.Iterator[str]:
-        """Yield the whole lines of the stream, as they come.
+    def _looks(self, path: str, silent: float = _SILENT_SECONDS) -> t.Iterator[list[str]]:
+        """Look at the stream again and again, and yield its new whole lines, if there are any.
 
         Raises:
             MeasurementError: there is nothing to read, or nothing comes any more.
@@ -148,9 +158,9 @@ class ActionModule(ActionBase):
                 )
             if whole:
                 heard = time.monotonic()
+                yield whole
             elif time.monotonic() - heard > silent:
                 raise MeasurementError(f"the conductor of the ramp has written nothing for {silent:g} s")
-            yield from whole
             time.sleep(_POLL_S)
 
     def _shell(self, command: str) -> dict[str, t.Any]:

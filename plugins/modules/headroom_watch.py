@@ -85,15 +85,15 @@ def main() -> None:
             "collector of node_exporter reads"
         )
     host = watch.Watch(module.run_command)
-    paths = host.missing(directory) if present else host.installed()
-    if paths and not module.check_mode:
-        try:
+    try:
+        paths = host.missing(directory) if present else host.installed()
+        if paths and not module.check_mode:
             if present:
                 host.install(directory)
             else:
                 host.remove()
-        except watch.WatchError as error:
-            module.fail_json(msg=str(error))
+    except watch.WatchError as error:
+        module.fail_json(msg=str(error))
     before, after = ("", "\n".join(paths)) if present else ("\n".join(paths), "")
     module.exit_json(
         changed=bool(paths),

@@ -8,12 +8,14 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import watch_program
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     remove_file,
     text_or_target,
+    unsafe_directory,
     write_file,
     write_link,
 )
@@ -23,8 +25,10 @@ COMMAND = "/usr/local/bin/memstretch-headroom"
 SERVICE = "/etc/systemd/system/memstretch-headroom.service"
 TIMER = "/etc/systemd/system/memstretch-headroom.timer"
 LINK = "/etc/systemd/system/timers.target.wants/memstretch-headroom.timer"
+PATHS = (PROGRAM, COMMAND, SERVICE, TIMER, LINK)
 METRICS_FILE = "memstretch-headroom.prom"
 MARK = "# Written by headroom_watch of memstretch.density; with state=absent it removes this file."
+_SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python")
 # Where Debian's node_exporter looks for files.
 TEXTFILE_DIRECTORY = "/var/lib/prometheus/node-exporter"
 
@@ -35,7 +39,8 @@ class WatchError(Exception):
 
 def wanted(directory: str) -> dict[str, str]:
     """Return the files of the watch, as texts by path; a link has its target."""
-    return {PROGRAM: _program(), COMMAND: PROGRAM, SERVICE: _service(directory), TIMER: _TIMER, LINK: TIMER}
+    texts = (_program(), PROGRAM, _service(directory), _TIMER, TIMER)
+    return dict(zip(PATHS, texts))
 
 
 _TIMER = f"""{MARK}
@@ -67,8 +72,35 @@ Nice=10
 
 
 def _program() -> str:
-    """Return the program with the Python interpreter that runs this module; it is a module itself."""
-    return f"#!{sys.executable}\n{MARK}\n{inspect.getsource(watch_program)}"
+    """Return the program with its Python interpreter; it is a module itself."""
+    return f"#!{interpreter()}\n{MARK}\n{inspect.getsource(watch_program)}"
+
+
+def interpreter(candidates: t.Sequence[str] | None = None) -> str:
+    """Return a Python that nobody but root can replace: the timer runs it as root, long after this module.
+
+    The Python of this module may be in the home of a user, or lead there.
+
+    Args:
+        candidates: paths, the best first; by default this Python and those of the system.
+
+    Raises:
+        WatchError: there is none.
+    """
+    for path in candidates or (sys.executable, *_SYSTEM_PYTHONS):
+        program = os.path.realpath(path)
+        if os.path.isfile(program) and _is_roots(program):
+            return program
+    raise WatchError(
+        f"{sys.executable} could be replaced by others than root, and the timer of headroom_watch runs it as root; "
+        "install the system's python3"
+    )
+
+
+def _is_roots(program: str) -> bool:
+    status = os.stat(program)
+    is_safe = status.st_uid == 0 and not status.st_mode & 0o022
+    return is_safe and unsafe_directory(os.path.dirname(program), "program") is None
 
 
 class Watch:
@@ -87,12 +119,15 @@ class Watch:
 
         Args:
             directory: of the textfile collector.
+
+        Raises:
+            WatchError: nothing can run the program.
         """
         return [path for path, text in wanted(directory).items() if self._read(path) != text]
 
     def installed(self) -> list[str]:
         """Return the paths of the watch that exist, its metrics included."""
-        paths = (*wanted("/"), watch_program.STATE, *self._metrics_files())
+        paths = (*PATHS, watch_program.STATE, *self._metrics_files())
         return [path for path in paths if os.path.lexists(self._at(path))]
 
     def install(self, directory: str) -> None:
@@ -125,7 +160,7 @@ class Watch:
         Raises:
             WatchError: a file of somebody else has one of the names; nothing was removed.
         """
-        for path in wanted("/"):
+        for path in PATHS:
             self._require_ours(path)
         metrics = self._metrics_files()
         if os.path.lexists(self._at(TIMER)):

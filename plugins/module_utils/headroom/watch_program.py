@@ -156,11 +156,17 @@ def exposition(found: t.Iterable[Sample]) -> str:
 
 
 def replace(path: str, content: str) -> None:
-    """Write a file so that nobody sees half of it."""
+    """Write a file so that nobody sees half of it.
+
+    The directory may be that of another user, such as node_exporter's: a link there must not lead root to another file.
+    """
     new = f"{path}.new"
-    with open(new, "w", encoding="utf-8") as file:
+    if os.path.lexists(new):
+        os.unlink(new)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(content)
-    os.chmod(new, 0o644)
+        os.fchmod(file.fileno(), 0o644)
     os.replace(new, path)
 
 

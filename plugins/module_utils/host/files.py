@@ -142,6 +142,33 @@ def private_directory(parent: str | None = None) -> str:
     return path
 
 
+def unsafe_directory(directory: str, what: str) -> str | None:
+    """Explain why others than root could put another file in a directory, or replace the directory; None if nobody can.
+
+    Where anybody may make files, as in /tmp, the sticky bit keeps a directory of root's in its place.
+
+    Args:
+        directory: its path.
+        what: is to be kept in it, for the text.
+    """
+    parts = directory.strip("/").split("/") if directory != "/" else []
+    for count in range(len(parts) + 1):
+        path = "/" + "/".join(parts[:count])
+        try:
+            status = os.lstat(path)
+        except OSError as error:
+            return f"{path} cannot be examined ({error.strerror})"
+        if not stat.S_ISDIR(status.st_mode):
+            return f"{path} is not a directory; a symbolic link must not be part of the path of a {what}"
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{path} belongs to user {status.st_uid}, who could read the {what} or replace it"
+        kept = status.st_mode & stat.S_ISVTX and count < len(parts)
+        if status.st_mode & 0o022 and not kept:
+            mode = stat.S_IMODE(status.st_mode)
+            return f"{path} has the mode {mode:04o}, so others than root could replace the {what}"
+    return None
+
+
 def read_file(path: str, size: int) -> bytes:
     """Return at most this many bytes of a file. A pipe in its place would keep its reader waiting for ever.
 

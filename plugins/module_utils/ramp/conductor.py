@@ -14,7 +14,6 @@ import collections
 import contextlib
 import json
 import os
-import secrets
 import signal
 import time
 import traceback
@@ -102,7 +101,7 @@ class Conductor:
         self._tier_bytes = 0
         self._fleet, self._outside = groups.RampGroup(groups.FLEET), groups.RampGroup(groups.REFERENCES)
         self._machine = Machine(groups.FLEET, self._fleet)
-        self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE), secrets.token_hex(16))
+        self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE))
         self._keeper: groups.BudgetKeeper | None = None
         self._members: list[Member] = []
         self._filling: list[Member] = []

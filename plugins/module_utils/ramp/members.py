@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import secrets
 import shutil
 import time
 import typing as t
@@ -46,13 +47,11 @@ class Shared(t.NamedTuple):
     Attributes:
         directory: for outputs.
         lease: the file that the clients watch.
-        password: of all servers.
     """
 
     plan: Plan
     directory: str
     lease: str
-    password: str
 
 
 class Member:
@@ -69,11 +68,13 @@ class Member:
         self.name, self.server, self._shared = server.name, server, shared
         self._prefix = os.path.join(shared.directory, f"{server.port}.{attempt}")
         self._began = time.monotonic()
+        # Whoever has taken its port before it is told this password, so no other server may have the same.
+        self._password = secrets.token_hex(16)
         self.redis = Child(
             Spawn(
                 [_program(shared.plan.redis), "-"],
                 f"{self._prefix}.redis",
-                given=_configuration(server.port, shared.password),
+                given=_configuration(server.port, self._password),
                 entry=entry,
                 user=shared.plan.user,
                 out_of_memory=KILLED_FIRST,
@@ -114,7 +115,7 @@ class Member:
     def _answers(self) -> bool:
         try:
             with Connection(("127.0.0.1", self.server.port), 1) as connection:
-                connection.log_in("default", self._shared.password)
+                connection.log_in("default", self._password)
                 return connection.require("PING") == "+PONG"
         except Refused as refused:
             # Nobody else may answer in its place: Redis itself ends if its port is taken.
@@ -149,7 +150,7 @@ class Member:
         share = plain(self._shared.plan.load["compressibility"])
         options = ["--json", f"--compressibility={share}", f"--seed={self.server.port}"]
         argv = [self._shared.plan.client, *options, *words]
-        return Spawn(argv, f"{self._prefix}.{name}", environment={"SOLOTEST_PASSWORD": self._shared.password})
+        return Spawn(argv, f"{self._prefix}.{name}", environment={"SOLOTEST_PASSWORD": self._password})
 
     def _numbers(self, names: t.Sequence[str]) -> list[str]:
         return [str(self.server.port), *(plain(self._shared.plan.load[name]) for name in names)]

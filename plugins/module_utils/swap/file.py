@@ -14,7 +14,7 @@ import os
 import stat
 import uuid
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, unsafe_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, areas
@@ -61,7 +61,7 @@ class SwapFile(SwapKind):
 
     def refusals(self) -> list[str]:
         path, directory = self.options.file, self._existing_directory
-        unsafe = unsafe_directory(directory)
+        unsafe = unsafe_directory(directory, "swap file")
         if unsafe:
             return [f"file: {unsafe}"]
         texts = []
@@ -133,7 +133,7 @@ class SwapFile(SwapKind):
 
 def give_back_file(path: str, identifiers: list[str]) -> str | None:
     """Remove a swap file of ours, and what an interrupted run has left of it. Return why it was left alone, or None."""
-    unsafe = unsafe_directory(os.path.dirname(path))
+    unsafe = unsafe_directory(os.path.dirname(path), "swap file")
     if unsafe:
         return unsafe
     if os.path.lexists(new_name(path)):
@@ -169,29 +169,6 @@ def why_foreign(path: str, identifiers: list[str]) -> str | None:
         return None if found[0] in identifiers else "this host's record does not list its swap area"
     finally:
         os.close(descriptor)
-
-
-def unsafe_directory(directory: str) -> str | None:
-    """Explain why others than root could put another file in a directory, or replace the directory; None if nobody can.
-
-    Where anybody may make files, as in /tmp, the sticky bit keeps a directory of root's in its place.
-    """
-    parts = directory.strip("/").split("/") if directory != "/" else []
-    for count in range(len(parts) + 1):
-        path = "/" + "/".join(parts[:count])
-        try:
-            status = os.lstat(path)
-        except OSError as error:
-            return f"{path} cannot be examined ({error.strerror})"
-        if not stat.S_ISDIR(status.st_mode):
-            return f"{path} is not a directory; a symbolic link must not be part of the path of a swap file"
-        if status.st_uid not in (0, os.geteuid()):
-            return f"{path} belongs to user {status.st_uid}, who could read the swap file or replace it"
-        kept = status.st_mode & stat.S_ISVTX and count < len(parts)
-        if status.st_mode & 0o022 and not kept:
-            mode = stat.S_IMODE(status.st_mode)
-            return f"{path} has the mode {mode:04o}, so others than root could replace the swap file"
-    return None
 
 
 def file_system_of(files: HostFiles, directory: str) -> str:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import typing as t
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.csv_table import table
 
 _Document = t.Mapping[str, t.Any]
 _METRIC = "memstretch_density"
@@ -18,18 +18,16 @@ _BOUNDS = ("upper", "lower", "punctual")
 
 def windows_csv(answer: _Document) -> str:
     """Return one line for each window. A field is empty if its figure is unknown."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     columns = [(who, bound, figure) for who in ("fleet", "references") for bound in _BOUNDS for figure in _FIGURES]
-    writer.writerow([*_POINT, *("_".join(column) for column in columns), "page_ins_per_second", "charged_bytes"])
+    header = (*_POINT, *("_".join(column) for column in columns), "page_ins_per_second", "charged_bytes")
+    rows = []
     for arm in answer["arms"]:
         for ramp in arm["rounds"]:
             for point in ramp["points"]:
                 figures = [point[who].get(bound, {}).get(figure) for who, bound, figure in columns]
-                row = (arm["name"], ramp["round"], point["size"], point["kind"], point["disturbed"])
-                settled = str(point["settled"]).lower()
-                writer.writerow([*row, settled, *figures, point["page_ins_per_second"], point["charged_bytes"]])
-    return stream.getvalue()
+                row = (arm["name"], ramp["round"], point["size"], point["kind"], point["disturbed"], point["settled"])
+                rows.append((*row, *figures, point["page_ins_per_second"], point["charged_bytes"]))
+    return table(header, rows)
 
 
 def open_metrics(answer: _Document, timestamp: float) -> str:

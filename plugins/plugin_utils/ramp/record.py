@@ -38,6 +38,8 @@ LONGEST_LINE = 64 * 2**20
 LONGEST_STREAM = 2**30
 _COSTS = ("conductor_cpu_seconds", "reclaim_cpu_seconds", "written_bytes")
 _MOST_HOSTS, _MOST_SECONDS = 10_000, 3600
+# A day's hold in windows of one second has as many, and two servers killed at each size leave fewer notes.
+_MOST_LINES = 100_000
 # How a ramp ends that says nothing, since something other than its fleet ended it.
 _CUT_OFF = ("interrupted", "error")
 _ENDS = ("killed", "does_not_fit", "missed", "hosts", *_CUT_OFF)
@@ -172,7 +174,7 @@ def accepted(line: str, machine: str) -> tuple[str, dict[str, t.Any]]:
     except (ValueError, RecursionError):
         raise MeasurementError(f"the stream of the ramp on {machine} has a line that is not JSON") from None
     event = value.get("event") if isinstance(value, dict) else None
-    if event not in _LINES:
+    if not isinstance(event, str) or event not in _LINES:
         refuse("event", event, f"one of {', '.join(_LINES)}")
     if event == "window" and isinstance(value.get("window"), dict):
         # The conductor has no name for its machine.
@@ -202,6 +204,7 @@ class Record:
     """
 
     def __init__(self, arm: str, number: int, plan: t.Mapping[str, t.Any]) -> None:
+        self._lines = 0
         self.document: dict[str, t.Any] = {
             "schema": SCHEMA,
             "arm": arm,
@@ -222,7 +225,14 @@ class Record:
         }
 
     def add(self, event: str, line: t.Mapping[str, t.Any]) -> None:
-        """Take a line of the stream."""
+        """Take a line of the stream.
+
+        Raises:
+            MeasurementError: there are more than any ramp has.
+        """
+        self._lines += 1
+        if self._lines > _MOST_LINES:
+            raise MeasurementError(f"the stream of the ramp has more than {_MOST_LINES:,} lines")
         if event == "started":
             self.document.update(started_at=line["at"], groups=line["groups"])
         elif event == "note":

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.csv_table import table
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
@@ -27,8 +26,6 @@ _INTERVALS = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
 _HOST_FIGURES = {"avg_us": "average", "p99_us": "p99"}
 _QUANTILES = {"p50_us": "0.5", "p95_us": "0.95", "p99_us": "0.99", "p999_us": "0.999"}
 _PREFIX = "memstretch"
-# What begins a formula in spreadsheet programs.
-_FORMULAS = ("=", "+", "-", "@", "\t", "\n")
 
 _Labels = t.Mapping[str, str]
 
@@ -88,7 +85,7 @@ def cells_csv(summary: t.Mapping[str, t.Any]) -> str:
                 *(cell["brief"][figure] for figure in _BRIEF),
             ]
         )
-    return _csv(header, rows)
+    return table(header, rows)
 
 
 def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
@@ -109,7 +106,7 @@ def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetail
         "lost_requests",
         "answer",
     )
-    return _csv(
+    return table(
         header,
         [
             [
@@ -288,22 +285,3 @@ def _labels(labels: _Labels) -> str:
 
 def _seconds(microseconds: float | None) -> float | None:
     return None if microseconds is None else float(f"{microseconds / 1e6:.9g}")
-
-
-def _csv(header: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]]) -> str:
-    """Return a table as in RFC 4180, but with line feeds only and with true and false in lower case."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(map(_field, row) for row in rows)
-    return stream.getvalue()
-
-
-def _field(value: t.Any) -> t.Any:
-    """Return a value as it is written. A spreadsheet program would run a text such as a host's name as a formula."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if not isinstance(value, str):
-        return value
-    text = value.replace("\r", " ")  # the writer does not quote it, and readers take it for the end of a line
-    return f"'{text}" if text.startswith(_FORMULAS) else text

@@ -100,3 +100,24 @@ def test_systemd_accepts_the_units(host, tmp_path):
         unit.write_text(texts[path].replace(watch.PROGRAM, str(tmp_path / watch.PROGRAM[1:])), encoding="utf-8")
     command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", *map(str, units)]
     assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a program of root's needs root")
+def test_no_python_that_a_user_can_replace_is_run_as_root(tmp_path):
+    """The timer is root's, and the Python of a play may be in a user's virtual environment."""
+    place = tmp_path / "venv"
+    place.mkdir()
+    shutil.copy("/bin/true", place / "python")
+    link = tmp_path / "link"
+    link.symlink_to(place / "python")
+    good = watch.interpreter([str(link)])
+    assert good == str(place / "python")
+    for path in (place / "python", place):
+        mode = path.stat().st_mode
+        for change in (lambda each: os.chown(each, 1000, 1000), lambda each, mode=mode: each.chmod(mode | 0o020)):
+            change(path)
+            with pytest.raises(watch.WatchError, match="could be replaced by others than root"):
+                watch.interpreter([str(link)])
+            os.chown(path, 0, 0)
+            path.chmod(mode)
+    assert watch.interpreter([str(link)]) == good

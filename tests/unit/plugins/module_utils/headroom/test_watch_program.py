@@ -116,6 +116,19 @@ def test_the_check_ends_with_the_status_of_nagios(host, capsys, some, page_ins, 
     assert host.check(NOW + 5) == status and words in capsys.readouterr().out
 
 
+def test_a_link_of_the_exporters_user_leads_to_no_other_file(host):
+    """The directory of the textfile collector belongs to the exporter's user, and the program is root's."""
+    victim = host.path / "shadow"
+    victim.write_text("root:secret", encoding="utf-8")
+    victim.chmod(0o600)
+    (host.path / "memstretch.prom.new").symlink_to(victim)
+    program.replace(str(host.path / "memstretch.prom"), "metrics")
+    assert victim.read_text(encoding="utf-8") == "root:secret" and victim.stat().st_mode & 0o777 == 0o600
+    metrics = host.path / "memstretch.prom"
+    assert metrics.read_text(encoding="utf-8") == "metrics" and not metrics.is_symlink()
+    assert metrics.stat().st_mode & 0o777 == 0o644
+
+
 def test_what_is_not_measured_is_unknown(host, capsys):
     assert host.check() == 3 and "memstretch-headroom.timer has not run" in capsys.readouterr().out
     host.write()

@@ -10,11 +10,11 @@ import uuid
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import unsafe_directory
 from ansible_collections.memstretch.density.plugins.module_utils.swap.file import (
     SwapFile,
     file_system_of,
     give_back_file,
-    unsafe_directory,
     why_foreign,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import header
@@ -103,7 +103,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path, make_guard, m
         f"file: {tmp_path}/open has the mode {mode:04o}, so others than root could replace the swap file"
     ]
     (tmp_path / "open/below").mkdir()
-    unsafe = unsafe_directory(f"{tmp_path}/open/below")
+    unsafe = unsafe_directory(f"{tmp_path}/open/below", "swap file")
     assert unsafe is None if mode == 0o1777 else "could replace the swap file" in unsafe
 
 

@@ -84,6 +84,8 @@ def wrong_window(*path, value):
         ("{", "not JSON"),
         ("[]", "event = None"),
         (text("reboot"), "event = 'reboot'"),
+        (text(["end"]), "event = ['end']"),
+        (text({}), "event = {}"),
         (wrong_window("n", value="2"), "window.window.n = '2'"),
         (wrong_window("hosts", "redis1", "lower", "count", value=-1), "upper.count = -1"),
         (wrong_window("hosts", "../redis", value=load(1)), "key '../redis'"),
@@ -137,3 +139,11 @@ def test_only_what_the_fleet_ended_is_a_whole_ramp():
         record = Record("zram", 1, {**plan, "hold_seconds": 60})
         record.add(*accepted(text("end", at=9.0, end={**END, "kind": kind}, realtime=None, **COSTS), "m"))
         assert is_finished(record.document) == whole and record.document["kind"] == "hold"
+
+
+def test_a_host_that_never_stops_writing_notes_is_refused():
+    record = Record("zram", 1, {"load": {}, "budget_bytes": 1, "growth": 0.1, "servers": []})
+    with pytest.raises(MeasurementError, match="has more than 100,000 lines"):
+        for _line in range(100_001):
+            record.add("note", {"text": "again"})
+    assert len(record.document["notes"]) == 100_000
