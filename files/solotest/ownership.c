@@ -17,6 +17,10 @@
 
 /* Keys of one exchange: enough that the round trip does not matter, few enough for a socket's buffers. */
 #define BATCH 512
+#define KEYS_SIZE (32 + BATCH * 24) /* the head of a command, and keys with their lengths */
+
+/* A watched key may change once in a while because Redis evicts it. */
+#define TRIES 3
 
 void note_write(const struct note *note, char text[NOTE_SIZE])
 {
@@ -177,21 +181,47 @@ static bool is_ours(const struct note *note, int64_t name, const redisReply *rep
     return true;
 }
 
-/* Asks for the lengths of `count` keys, in one exchange. */
-static bool find_batch(struct conn *c, const struct settings *s, const struct note *note, int64_t first, size_t count,
-                       int64_t *found, struct failure *f)
+static void free_replies(redisReply **replies, size_t count)
 {
-    static char commands[BATCH * 48]; /* "*2\r\n$6\r\nSTRLEN\r\n", a length and 13 digits, line ends */
-    redisReply *replies[BATCH] = {NULL};
-    char *end = commands;
     for (size_t i = 0; i < count; i++)
-        end = put_key(put_text(end, "*2\r\n$6\r\nSTRLEN\r\n"), (uint64_t)first + i);
-    bool ours = conn_exchange(c, s->timeout, f, "STRLEN", commands, (size_t)(end - commands), replies, count);
-    for (size_t i = 0; i < count; i++) {
-        ours = ours && is_ours(note, first + (int64_t)i, replies[i], found, f);
         if (replies[i] != NULL)
             freeReplyObject(replies[i]);
-    }
+}
+
+/* Writes the head of a command with `count` keys, and the keys from `first` on. */
+static char *put_keys(char *to, const char *name, int64_t first, size_t count)
+{
+    char *end = put_text(to, "*");
+    end = put_digits(end, 1 + count, count_digits(1 + count));
+    end = put_text(end, "\r\n");
+    end = put_length(end, strlen(name));
+    end = put_text(put_text(end, name), "\r\n");
+    for (size_t i = 0; i < count; i++)
+        end = put_key(end, (uint64_t)first + i);
+    return end;
+}
+
+static bool expect(const redisReply *reply, int type, const char *name, struct failure *f)
+{
+    return reply->type == type || refuse(f, "%s: %.100s", name, reply->str != NULL ? reply->str : "unexpected reply");
+}
+
+/* Asks for the lengths of `count` keys, in one exchange. With `watch`, the next EXEC does nothing if one of them has
+ * changed since. */
+static bool find_batch(struct conn *c, const struct settings *s, const struct note *note, int64_t first, size_t count,
+                       bool watch, int64_t *found, struct failure *f)
+{
+    static char commands[KEYS_SIZE + BATCH * 48]; /* "*2\r\n$6\r\nSTRLEN\r\n", a length and 13 digits, line ends */
+    redisReply *replies[1 + BATCH] = {NULL};
+    size_t before = watch ? 1 : 0;
+    char *end = watch ? put_keys(commands, "WATCH", first, count) : commands;
+    for (size_t i = 0; i < count; i++)
+        end = put_key(put_text(end, "*2\r\n$6\r\nSTRLEN\r\n"), (uint64_t)first + i);
+    bool ours = conn_exchange(c, s->timeout, f, "STRLEN", commands, (size_t)(end - commands), replies, before + count);
+    ours = ours && (!watch || expect(replies[0], REDIS_REPLY_STATUS, "WATCH", f));
+    for (size_t i = 0; i < count; i++)
+        ours = ours && is_ours(note, first + (int64_t)i, replies[before + i], found, f);
+    free_replies(replies, before + count);
     return ours;
 }
 
@@ -203,7 +233,7 @@ static bool find_own_keys(struct conn *c, const struct settings *s, struct holdi
         size_t count = (size_t)min_u64(BATCH, (uint64_t)(own->note.keys - first));
         if (interrupted)
             return fail_interrupted(f);
-        if (!find_batch(c, s, &own->note, first, count, &own->found, f))
+        if (!find_batch(c, s, &own->note, first, count, false, &own->found, f))
             return false;
     }
     return true;
@@ -225,27 +255,63 @@ bool ownership_prove(struct conn *c, const struct settings *s, struct holdings *
     return keys == own->found || refuse(f, "it holds %" PRId64 " keys that no fill wrote", keys - own->found);
 }
 
-/* Deletes `count` names with one command, and adds the number of keys that existed to `deleted`. */
-static bool delete_batch(struct conn *c, const struct settings *s, int64_t first, size_t count, int64_t *deleted,
-                         struct failure *f)
+/* Begins a transaction. What follows is sent only if Redis has begun one: it would be executed at once otherwise. */
+static bool begin_transaction(struct conn *c, const struct settings *s, struct failure *f)
 {
-    static char names[BATCH][DIGITS + 1];
-    const char *argv[1 + BATCH] = {"DEL"};
-    for (size_t i = 0; i < count; i++) {
-        (void)snprintf(names[i], sizeof names[i], "%" PRId64, first + (int64_t)i);
-        argv[1 + i] = names[i];
-    }
-    redisReply *reply = conn_command(c, slow_timeout(s), f, 1 + (int)count, argv);
+    const char *argv[] = {"MULTI"};
+    redisReply *reply = conn_command(c, s->timeout, f, COUNT_OF(argv), argv);
     if (reply == NULL)
         return false;
-    bool done = reply->type == REDIS_REPLY_INTEGER;
-    if (done)
-        *deleted += reply->integer;
-    else
-        (void)fail(f, EXIT_REQUESTS, "reply", "DEL failed: %.100s",
-                   reply->str != NULL ? reply->str : "unexpected reply");
+    bool begun = expect(reply, REDIS_REPLY_STATUS, "MULTI", f);
     freeReplyObject(reply);
+    return begun;
+}
+
+/* Reads the reply of EXEC: how many keys DEL has deleted, or -1 if a watched one had changed. */
+static bool read_deleted(const redisReply *reply, int64_t *deleted, struct failure *f)
+{
+    if (reply->type == REDIS_REPLY_NIL) {
+        *deleted = -1;
+        return true;
+    }
+    if (!expect(reply, REDIS_REPLY_ARRAY, "EXEC", f))
+        return false;
+    if (reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
+        return refuse(f, "EXEC: unexpected reply");
+    *deleted = reply->element[0]->integer;
+    return true;
+}
+
+/* Deletes `count` names unless one of them has changed since it was watched: then `deleted` is -1. */
+static bool delete_watched(struct conn *c, const struct settings *s, int64_t first, size_t count, int64_t *deleted,
+                           struct failure *f)
+{
+    static char commands[KEYS_SIZE + 32];
+    redisReply *replies[2] = {NULL};
+    if (!begin_transaction(c, s, f))
+        return false;
+    char *end = put_text(put_keys(commands, "DEL", first, count), "*1\r\n$4\r\nEXEC\r\n");
+    bool done =
+        conn_exchange(c, slow_timeout(s), f, "DEL", commands, (size_t)(end - commands), replies, COUNT_OF(replies)) &&
+        expect(replies[0], REDIS_REPLY_STATUS, "DEL", f) && read_deleted(replies[1], deleted, f);
+    free_replies(replies, COUNT_OF(replies));
     return done;
+}
+
+/* Looks at `count` names again and deletes them, and adds the number of keys that existed to `deleted`. */
+static bool delete_batch(struct conn *c, const struct settings *s, const struct note *note, int64_t first, size_t count,
+                         int64_t *deleted, struct failure *f)
+{
+    for (int i = 0; i < TRIES; i++) {
+        int64_t found = 0, gone = 0;
+        if (!find_batch(c, s, note, first, count, true, &found, f) || !delete_watched(c, s, first, count, &gone, f))
+            return false;
+        if (gone >= 0) {
+            *deleted += gone;
+            return true;
+        }
+    }
+    return refuse(f, "another client changes its keys %" PRId64 " to %" PRId64, first, first + (int64_t)count - 1);
 }
 
 bool ownership_delete(struct conn *c, const struct settings *s, const struct holdings *own, struct failure *f)
@@ -255,7 +321,7 @@ bool ownership_delete(struct conn *c, const struct settings *s, const struct hol
         size_t count = (size_t)min_u64(BATCH, (uint64_t)(own->note.keys - first));
         if (interrupted)
             return fail_interrupted(f);
-        if (!delete_batch(c, s, first, count, &deleted, f))
+        if (!delete_batch(c, s, &own->note, first, count, &deleted, f))
             return false;
     }
     return true;

@@ -10,7 +10,8 @@
  * with a time to live, is not a fill's.
  *
  * A protected fill then deletes its own keys by their names. It sends no FLUSHALL, so a key that somebody adds after
- * the check is not lost either.
+ * the check is not lost either. It looks at each name again, and Redis deletes those names in a transaction only if none
+ * has changed since: a value that somebody writes under one of our names meanwhile ends the fill.
  */
 #ifndef SOLOTEST_OWNERSHIP_H
 #define SOLOTEST_OWNERSHIP_H
@@ -39,7 +40,7 @@ struct holdings {
 /* Fails if the Redis holds anything that this client did not write, or is more than one Redis. */
 bool ownership_prove(struct conn *c, const struct settings *s, struct holdings *own, struct failure *f);
 
-/* Deletes the keys that ownership_prove() found. */
+/* Deletes the keys that ownership_prove() found. Fails if one of them is another program's by now. */
 bool ownership_delete(struct conn *c, const struct settings *s, const struct holdings *own, struct failure *f);
 
 /* Writes the note of a fill. With --protect, fails unless it is now the only key. */

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import signal
@@ -187,29 +188,48 @@ def test_a_fill_with_evicted_keys_is_replaced(any_solotest):
             refused(any_solotest, server, "no note")
 
 
-def keeps(data, before_deleting):
-    """Return the script of a Redis that keeps these values, and does something before it deletes keys."""
+def keeps(data, before_deleting=lambda: None, after=lambda name, count: None):
+    """Return the script of a Redis that keeps these values, and does something before it deletes keys.
+
+    It also does something after each command: C(after) gets its name, and how often it was sent.
+    """
+
+    def delete(names):
+        before_deleting()
+        return b":%d\r\n" % sum(data.pop(key, None) is not None for key in names)
 
     def script(connection, _number):
+        watched, queued, sent = {}, None, collections.Counter()
         for words in requests(connection):
             name, *rest = words
+            answer = good_reply(words)
             if name == b"INFO":
                 answer = bulk(INFO + b"role:master\r\nconnected_slaves:0\r\n")
             elif name == b"DBSIZE":
                 answer = b":%d\r\n" % len(data)
-            elif name in (b"EXISTS", b"DEL"):
+            elif name == b"EXISTS":
                 answer = b":%d\r\n" % sum(key in data for key in rest)
             elif name == b"STRLEN":
                 answer = b":%d\r\n" % len(data.get(rest[0], b""))
             elif name == b"GETRANGE":
                 answer = bulk(data[rest[0]])
-            else:
-                answer = good_reply(words)
+            elif name == b"WATCH":
+                watched = {key: data.get(key) for key in rest}
+            elif name == b"MULTI":
+                queued = []
+            elif name == b"DEL" and queued is not None:
+                queued, answer = rest, b"+QUEUED\r\n"
+            elif name == b"DEL":
+                answer = delete(rest)
+            elif name == b"EXEC":
+                same = all(data.get(key) == value for key, value in watched.items())
+                answer = b"*1\r\n" + delete(queued) if same else b"*-1\r\n"
+                queued = None
+            elif name in (b"FLUSHALL", b"FLUSHDB"):
+                delete(list(data))
             data.update(written(words))
-            if name in (b"DEL", b"FLUSHALL", b"FLUSHDB"):
-                before_deleting()
-                for key in rest if name == b"DEL" else list(data):
-                    data.pop(key, None)
+            sent[name] += 1
+            after(name, sent[name])
             connection.sendall(answer)
 
     return script
@@ -233,6 +253,50 @@ def test_a_key_that_another_program_adds_after_the_proof_stays(any_solotest):
     with FakeServer(keeps(data, lambda: data.update({b"user:1": b"precious"}))) as server:
         any_solotest.run("--json", "--protect", "fill", server.port, 10, 2)
     assert data.get(b"user:1") == b"precious"
+
+
+@pytest.mark.parametrize("value", [b"precious", b"precious" * 9])
+@pytest.mark.parametrize("when", ["DBSIZE", "MULTI"])
+def test_a_value_that_another_program_writes_under_one_of_our_names_after_the_proof_stays(any_solotest, value, when):
+    """The count of keys ends the proof; MULTI begins to delete what the fill has just looked at again."""
+    data = ours()
+
+    def write(name, count):
+        if name == when.encode() and count == (2 if when == "DBSIZE" else 1):
+            data[b"0"] = value
+
+    with FakeServer(keeps(data, after=write)) as server:
+        result = any_solotest.run("--json", "--protect", "fill", server.port, 10, 2)
+    assert data == {**ours(), b"0": value}
+    assert result.code == 5 and f"no fill wrote its key 0 (a value of {len(value)} bytes)" in result.messages
+
+
+def test_who_writes_under_our_names_all_the_time_is_not_fought_with(any_solotest):
+    """Values of our size cannot be told from ours, but they show that somebody else uses this Redis."""
+    data = ours()
+
+    def write(name, count):
+        if name == b"MULTI":
+            data[b"0"] = b"%010d" % count
+
+    with FakeServer(keeps(data, after=write)) as server:
+        result = any_solotest.run("--json", "--protect", "fill", server.port, 10, 2)
+    assert result.code == 5 and "another client changes its keys 0 to 1" in result.messages
+    assert data == {**ours(), b"0": b"%010d" % 3}
+
+
+def test_an_application_that_uses_our_names_keeps_its_values(solotest, fresh):
+    """A real Redis: it begins in the middle of the proof, or while the fill deletes."""
+    keys = 200_000
+    assert protected_fill(solotest, fresh, keys=keys, size=10).code == 0
+    process = solotest.start("--json", "--protect", "fill", fresh.port, 10, keys)
+    with contextlib.closing(fresh.connect()) as connection:
+        while fresh.dbsize() > keys - 5000:
+            assert process.poll() is None
+        connection.send("SET", keys - 1, "precious")
+    result = solotest.finish(process)
+    assert result.code == 5 and f"no fill wrote its key {keys - 1} (a value of 8 bytes)" in result.messages, result
+    assert fresh.command("GET", keys - 1) == "$8\r\nprecious\r\n"
 
 
 # ---- not ours ----
@@ -340,10 +404,11 @@ def test_a_redis_that_may_not_be_looked_at(solotest):
     assert result.code == 5 and "cannot inspect" in result.messages
 
 
-def test_a_user_who_may_not_ask_for_lengths(solotest):
+@pytest.mark.parametrize("command", ["strlen", "watch", "multi", "exec"])
+def test_a_user_who_may_not_look_or_delete_in_a_transaction(solotest, command):
     with Redis() as server:
         assert protected_fill(solotest, server).code == 0
-        server.command("ACL", "SETUSER", "blind", "on", ">x", "~*", "+@all", "-strlen")
+        server.command("ACL", "SETUSER", "blind", "on", ">x", "~*", "+@all", f"-{command}")
         before = dump(server)
         result = solotest.run(
             "--protect", "--user", "blind", "fill", server.port, 10, 100, environment={"SOLOTEST_PASSWORD": "x"}
