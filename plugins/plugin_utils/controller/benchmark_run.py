@@ -256,6 +256,7 @@ def _choose_named(
     directory = RunDirectory(options["results_dir"], options["run_id"])
     if not directory.exists():
         return _Begun(directory, False)
+    directory.refuse_others()
     old = directory.read_json("run.json")
     is_same = old["config_hash"] == fingerprint
     if is_same:

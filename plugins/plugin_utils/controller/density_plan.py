@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import typing as t
 
 from ansible.utils.display import Display
@@ -45,7 +44,7 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     lines = text_lines(document)
     changed = False
     if not task.check_mode:
-        os.makedirs(directory.path, exist_ok=True)
+        directory.make()
         changed = directory.write_text("plan.json", json.dumps(document, indent=1) + "\n")
         changed |= directory.write_text("plan.txt", "\n".join(lines).strip() + "\n")
     for line in lines:

@@ -40,7 +40,7 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
             _run_checks(RunDirectory.at(path), options, check=True)
             return _conclude(RunDirectory.at(path), options, None, began)
     directory = own_directory("results_dir", options["results_dir"], NAME)
-    os.makedirs(directory.path, exist_ok=True)
+    directory.make()
     with directory.lock():
         parts = _empty_parts(directory)
         try:

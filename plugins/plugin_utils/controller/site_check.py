@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 import typing as t
 
@@ -33,7 +32,7 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     directory = own_directory("results_dir", options["results_dir"], NAME)
     changed = False
     if not task.check_mode:
-        os.makedirs(directory.path, exist_ok=True)
+        directory.make()
         changed = directory.write_text(f"{NAME}.json", json.dumps(document, indent=1) + "\n")
     for line in site_check.lines([document]):
         Display().display(line)

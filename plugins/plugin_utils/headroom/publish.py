@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
@@ -31,7 +30,7 @@ def lines(document: _Document) -> list[str]:
 
 def write(directory: RunDirectory, document: _Document, text: t.Sequence[str]) -> bool:
     """Write the files of the result and its row in the index; return whether one changed."""
-    os.makedirs(directory.path, exist_ok=True)
+    directory.make()
     changed = directory.write_json(FILE, document)
     changed |= directory.write_text("headroom.txt", "\n".join(text).strip() + "\n")
     changed |= directory.write_text("report.html", html.experiments_page(directory.run_id, sections(document)))

@@ -55,7 +55,7 @@ def _newest(experiment: str, results_dir: str, definition: t.Mapping[str, t.Any]
     unfinished = [
         each
         for each in (RunDirectory(results_dir, name) for name in names)
-        if os.path.isfile(each.file(file)) and not os.path.islink(each.path)
+        if os.path.isfile(each.file(file)) and not each.whose()
     ]
     same = [each for each in unfinished if each.read_json(file)["definition"] == definition]
     newest = max(same, key=lambda each: os.path.getmtime(each.file(file)), default=None)
@@ -77,7 +77,7 @@ def add(
         changes = configuration.differences(document["definition"], dict(definition))
         if changes:
             raise RunError(f"{directory.file(name)} was begun with other settings ({'; '.join(changes[:6])})")
-    os.makedirs(directory.path, exist_ok=True)
+    directory.make()
     directory.write_json(name, {**document, "parts": {**document["parts"], **parts}})
 
 

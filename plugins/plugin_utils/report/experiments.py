@@ -52,7 +52,7 @@ def parts_file(experiment: str) -> str:
 
 def keep(directory: RunDirectory, experiment: str, document: t.Mapping[str, t.Any]) -> bool:
     """Write the result of an experiment and return whether the file changed."""
-    os.makedirs(directory.path, exist_ok=True)
+    directory.make()
     return directory.write_json(f"{experiment}.json", {**document, "schema": SCHEMA, "experiment": experiment})
 
 

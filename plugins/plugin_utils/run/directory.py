@@ -78,13 +78,47 @@ class RunDirectory:
         """Decide whether anything exists at the path of the run, even a broken link."""
         return os.path.lexists(self.path)
 
+    def make(self) -> None:
+        """Make the directory, if it does not exist.
+
+        Raises:
+            RunError: it is somebody else's.
+        """
+        os.makedirs(self.results_dir, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.path, 0o755)  # whatever the umask is: others must not be able to put links into it
+        self.refuse_others()
+
+    def refuse_others(self) -> None:
+        """Raise RunError if the directory is somebody else's: what is written into it could go anywhere."""
+        whose = self.whose()
+        if whose:
+            raise RunError(f"{self.path} {whose}, so nothing was read or written there; choose another name")
+
+    def whose(self) -> str | None:
+        """Return why the directory is somebody else's; None if it is not, or does not exist.
+
+        Who owns the directory of all results could replace this one, so that user is trusted. It also is the owner on a
+        file system that knows only one.
+        """
+        try:
+            status, parent = os.lstat(self.path), os.stat(self.results_dir)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISDIR(status.st_mode):
+            return "is not a directory"
+        if status.st_uid not in (os.geteuid(), parent.st_uid):
+            return f"belongs to user {status.st_uid}"
+        return None
+
     def create(self) -> list[str]:
         """Create the directory and let the link "latest" point to it, and return warnings, each a line.
 
         Raises:
-            RunError: something of that name is not our link.
+            RunError: something of that name is not our link, or the directory is somebody else's.
         """
         link = _link_to_latest(self.results_dir)
+        self.make()
         os.makedirs(self.file("phases"), exist_ok=True)
         temporary = f"{link}.{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
@@ -208,8 +242,9 @@ class RunDirectory:
         """Lock the run for this process until the returned file is closed or the process ends.
 
         Raises:
-            RunError: another playbook is working on it.
+            RunError: another playbook is working on it, or it is somebody else's.
         """
+        self.refuse_others()
         with contextlib.ExitStack() as stack:
             try:
                 stream = stack.enter_context(os.fdopen(open_lock(self.file("lock")), "r+", encoding="ascii"))
@@ -300,9 +335,12 @@ def _host_lines(stream: t.IO[str]) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
 
 
 def latest(results_dir: str) -> RunDirectory | None:
-    """Return the newest run below results_dir, if there is one."""
+    """Return the newest run below results_dir, if there is one and it is not somebody else's."""
     link = os.path.join(os.path.abspath(os.path.expanduser(results_dir)), "latest")
-    return RunDirectory.at(link) if os.path.isfile(os.path.join(link, "run.json")) else None
+    if not os.path.isfile(os.path.join(link, "run.json")):
+        return None
+    found = RunDirectory.at(link)
+    return None if found.whose() else found
 
 
 def unused(results_dir: str, run_id: str) -> RunDirectory:

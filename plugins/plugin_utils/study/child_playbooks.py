@@ -30,6 +30,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import inert_yaml
 from ansible_collections.memstretch.density.plugins.plugin_utils.collection import ROOT
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.reproduction import VARIABLE_FILES
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.status_line import StatusLine
@@ -140,7 +141,7 @@ class ChildPlaybooks:
     def _follow(self, line: str) -> None:
         """Log a line of a quiet playbook, and show the step that it announces, or what it has measured."""
         if line.startswith(RESULT_MARK):
-            self.say(line)
+            self.say(message(line))  # a host may have written it
             return
         if not self.interrupted:
             self._status.follow(line)

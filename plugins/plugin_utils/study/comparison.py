@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import typing as t
 
@@ -92,7 +91,7 @@ def publish(
     page = comparison_page(document, details)
     changed = False
     if write:
-        os.makedirs(directory.path, exist_ok=True)
+        directory.make()
         changed = directory.write_text("comparison.json", json.dumps(document, indent=1) + "\n")
         changed |= directory.write_text("comparison.html", page)
         changed |= directory.write_text("comparison.txt", "\n".join(lines).strip() + "\n")

@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import clock
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
     SCHEMA,
     RunDirectory,
@@ -49,14 +50,17 @@ _ERROR_LINE = re.compile(r"^(?:\x1b\[[0-9;]*m)*(?:fatal:|\[ERROR\]:|ERROR!)")
 
 
 def _message(line: str) -> str:
-    """Return an error that Ansible has printed, without the rest of a task's result."""
+    """Return an error that Ansible has printed, without the rest of a task's result.
+
+    A host may have written it, for a module that is not this collection's: it must not steer the terminal.
+    """
     found = _FATAL.match(line)
     if not found:
-        return line.removeprefix("[ERROR]: ")
+        return message(line.removeprefix("[ERROR]: "))
     try:
-        return f"{found['host']}: {json.loads(found['result'])['msg']}"
+        return message(f"{found['host']}: {json.loads(found['result'])['msg']}")
     except (ValueError, KeyError):
-        return line
+        return message(line)
 
 
 def common_settings(run: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -86,7 +90,8 @@ def choose(
         resume: whether to continue an unfinished sequence.
 
     Raises:
-        RunError: a sequence of that name is finished or has another definition, or a document is damaged.
+        RunError: a sequence of that name is finished, has another definition or is somebody else's, or a document is
+            damaged.
     """
     now = time.time()
     option = "density_id" if kind == "density" else "study_id"
@@ -104,6 +109,7 @@ def choose(
     if directory is None or not directory.exists():
         directory = directory or RunDirectory(results_dir, f"{kind}-{compact_utc(now)}")
         return directory, {**new, "id": directory.run_id}
+    directory.refuse_others()
     document = directory.read_json(file_name)
     changes = configuration.differences(document["definition"], definition)
     if wanted and document.get("out_of_time") and not changes and resume:
@@ -125,12 +131,12 @@ def choose(
 
 
 def _newest(results_dir: str, file_name: str) -> RunDirectory | None:
-    """Return the directory below results_dir with the newest document."""
+    """Return the directory below results_dir with the newest document, of those that are not somebody else's."""
     root = os.path.abspath(os.path.expanduser(results_dir))
     names = sorted(os.listdir(root)) if os.path.isdir(root) else []
-    files = [os.path.join(root, name, file_name) for name in names if not os.path.islink(os.path.join(root, name))]
-    found = max((file for file in files if os.path.isfile(file)), key=os.path.getmtime, default=None)
-    return RunDirectory.at(os.path.dirname(found)) if found else None
+    found = [RunDirectory(root, name) for name in names if os.path.isfile(os.path.join(root, name, file_name))]
+    ours = (each for each in found if not each.whose())
+    return max(ours, key=lambda each: os.path.getmtime(each.file(file_name)), default=None)
 
 
 class Sequence:
@@ -172,7 +178,7 @@ class Sequence:
 
     def __enter__(self) -> Sequence:
         refuse_questions()
-        os.makedirs(self.directory.path, exist_ok=True)
+        self.directory.make()
         self._lock = self.directory.lock()
         self.save()
         self.playbooks.__enter__()

@@ -77,6 +77,61 @@ def test_a_name_from_a_file_of_others_is_no_path(tmp_path, name):
         RunDirectory(str(tmp_path), name)
 
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a directory of another user needs root")
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A directory of results in which everybody may make directories."""
+    tmp_path.chmod(0o1777)
+    return tmp_path
+
+
+@pytest.mark.parametrize("work", ["create", "make", "lock", "refuse_others"])
+@pytest.mark.parametrize("what", ["link", pytest.param("directory", marks=needs_root)])
+def test_a_directory_that_somebody_else_has_made_gets_no_files(shared, tmp_path_factory, what, work):
+    """Its names could be links: root would write where these lead."""
+    victim, path = tmp_path_factory.mktemp("victim"), shared / "run-1"
+    if what == "link":
+        path.symlink_to(victim)
+    else:
+        path.mkdir()
+        (path / "phases").symlink_to(victim)
+        os.chown(path, 1000, 1000)
+    before = sorted(os.listdir(shared))
+    with pytest.raises(RunError, match="is not a directory|belongs to user 1000"):
+        getattr(RunDirectory(str(shared), "run-1"), work)()
+    assert os.listdir(victim) == [] and set(os.listdir(shared)) == set(before)
+
+
+@needs_root
+def test_a_run_that_somebody_else_has_planted_is_not_the_latest(shared):
+    planted = RunDirectory(str(shared), "run-1")
+    planted.create()
+    planted.write_json("run.json", {"schema": 1})
+    assert run_directory.latest(str(shared)).run_id == "run-1"
+    os.chown(planted.path, 1000, 1000)
+    assert run_directory.latest(str(shared)) is None
+
+
+@needs_root
+def test_who_owns_all_results_may_have_made_the_directory(shared):
+    """As with sudo in a user's clone, or on a file system that knows one owner only."""
+    os.chown(shared, 1000, 1000)
+    (shared / "run-1").mkdir()
+    os.chown(shared / "run-1", 1000, 1000)
+    RunDirectory(str(shared), "run-1").make()
+
+
+def test_nobody_else_can_put_a_link_into_a_run(tmp_path):
+    before = os.umask(0)
+    try:
+        RunDirectory(str(tmp_path), "run-1").make()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "run-1").stat().st_mode & 0o022 == 0
+
+
 def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(directory):
     os.mkfifo(directory.file("run.json"))
     with pytest.raises(RunError, match="run.json: this is no regular file"):

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import pytest
 from synthetic_fleets import begun_run, edit_run, record_run
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.child_playbooks import Interrupted
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import Sequence
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence import Sequence, choose
 
 ABOUT = {"arm": "zram", "round": 1}
 
@@ -274,3 +277,32 @@ def test_the_hosts_are_restored_also_when_that_is_interrupted(begin, measure, re
     assert sequence.document["restored"] is restored and not sequence.playbooks.restoring["teardown"]
     assert "step 1 of 1: teardown.yml removes the VMs" in " ".join(sequence.playbooks.said)
     assert ("== The hosts are restored" in sequence.playbooks.said) is restored
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a directory of another user needs root")
+@pytest.mark.parametrize("wanted", [None, "study-1"])
+def test_a_study_that_somebody_else_has_planted_is_not_continued(tmp_path, wanted):
+    """Its settings are those of the next study, so that it would be taken for an unfinished one."""
+    tmp_path.chmod(0o1777)
+    definition = {"arms": ["dram", "zram"]}
+    directory, document = choose(str(tmp_path), "study.json", "study", "study-1", definition, True)
+    directory.make()
+    directory.write_json("study.json", {**document, "runs": [{"run_id": "x", "verdict": "pass"}]})
+    assert choose(str(tmp_path), "study.json", "study", wanted, definition, True)[1]["runs"]
+
+    os.chown(directory.path, 1000, 1000)
+    if wanted:
+        with pytest.raises(RunError, match="belongs to user 1000, so nothing was read or written there"):
+            choose(str(tmp_path), "study.json", "study", wanted, definition, True)
+    else:
+        new, document = choose(str(tmp_path), "study.json", "study", wanted, definition, True)
+        assert new.run_id != "study-1" and document["runs"] == []
+
+
+def test_the_error_of_a_host_does_not_steer_the_terminal(begin):
+    sequence = begin()
+    result = json.dumps({"msg": "no\x1b]0;owned\x07\nVerdict: PASS"})
+    sequence._note(f"fatal: [a]: FAILED! => {result}")
+    assert sequence._error == "a: no?]0;owned?\n    Verdict: PASS"
+    sequence._note("[ERROR]: no\x1b[2J")
+    assert sequence._error == "no?[2J"
