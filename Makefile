@@ -85,31 +85,33 @@ setup-test: $(VENV)/.test $(COLLECTION) ## Install what the tests need in additi
 owned = $(if $(SUDO),@$(1),$(call as_root,$(1)))
 
 # Only wheels: what builds a source package would be downloaded without a hash.
+locked = $(VENV)/bin/pip install -q --require-hashes --only-binary :all: -r
+
 $(VENV)/.run: requirements.lock
 	$(call install,$(PACKAGES))
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements.txt | xargs)"
 	$(call owned,{ test -x $(VENV)/bin/pip || python3 -m venv $(VENV); } \
-		&& $(VENV)/bin/pip install -q --require-hashes --only-binary :all: -r requirements.lock && touch $@)
+		&& $(locked) requirements.lock && touch $@)
 
-$(VENV)/.test: requirements-test.txt requirements-docs.txt constraints.txt $(VENV)/.run
+$(VENV)/.test: requirements-test.lock $(VENV)/.run
 	$(call install,$(TEST_PACKAGES))
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-test.txt | xargs)"
-	$(call owned,$(VENV)/bin/pip install -q -r requirements-test.txt && touch $@)
+	$(call owned,$(locked) requirements-test.lock && touch $@)
 
-$(VENV)/.docs: requirements-docs.txt constraints.txt $(VENV)/.run
+$(VENV)/.docs: requirements-docs.lock $(VENV)/.run
 	@echo "Installing Python packages into $(VENV): $$(grep -v -e '^[-#]' requirements-docs.txt | xargs)"
-	$(call owned,$(VENV)/bin/pip install -q -r requirements-docs.txt && touch $@)
+	$(call owned,$(locked) requirements-docs.lock && touch $@)
 
 # Ansible finds a collection only by the path of its name; the checkout may be called anything.
 $(COLLECTION):
 	$(call owned,mkdir -p $(@D) && ln -sfn ../../../.. $@)
 
 # For example LOCK=--upgrade.
-lock: ## Write requirements.lock, the Python packages that setup installs, from requirements.txt and constraints.txt
-	@python3 -m venv .build/lock
-	@.build/lock/bin/pip install -q "$$(grep '^uv==' constraints.txt)"
-	@.build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
-		--custom-compile-command "make lock" $(LOCK) -o requirements.lock requirements.txt
+lock: $(VENV)/.test ## Write requirements*.lock, the Python packages that are installed, from requirements*.txt and constraints.txt
+	@more=; for name in requirements-test requirements requirements-docs; do \
+		$(VENV)/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --no-emit-find-links \
+			--custom-compile-command "make lock" $(LOCK) -o $$name.lock $$name.txt $$more || exit 1; \
+		more="-c requirements-test.lock"; done
 
 docs: $(VENV)/.docs $(COLLECTION) ## Build the documentation site in .build/docs/html
 	@VENV=$(VENV) docs/docsite/build.sh
