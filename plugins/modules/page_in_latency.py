@@ -14,13 +14,14 @@ description:
   - Sends some memory of its own process to the active swap with C(MADV_PAGEOUT), touches its pages again one at a time
     in random order, and times those touches that had to read a page. Other processes keep their memory.
   - With O(drive), it times reads of single pages at random places of a drive that does not carry swap yet, past the
-    page cache. It writes nothing. Most drives answer for blocks that were never written, or were discarded, without
-    reading their medium, so an empty drive looks faster than it will be.
+    page cache. It writes nothing to a device or a file. Most drives answer for blocks that were never written, or were
+    discarded, without reading their medium, so an empty drive looks faster than it will be.
   - The figures are those of a host without other page-ins; under load a drive is slower. They are what
     P(memstretch.density.density_plan#module) takes as O(memstretch.density.density_plan#module:tiers).
 options:
   drive:
-    description: Path of a block device to read from, instead of the active swap, or of a file on one. O(size) and
+    description: Path of a block device to read from, instead of the active swap, or of a file on one. In a directory,
+      64 MiB are written first to a file without a name, which is gone at the end, also of a killed module. O(size) and
       O(compressibility) do not matter then. A device needs root.
     type: path
   size:

@@ -108,7 +108,6 @@ USER_VARIABLES = frozenset(
 PLAYBOOK_VARIABLES = (
     frozenset(
         (
-            "demo_file",
             "demo_host",
             "demo_mark",
             "demo_page_in",
@@ -117,7 +116,6 @@ PLAYBOOK_VARIABLES = (
             "demo_tier",
             "demo_tiers",
             "demo_unfinished",
-            "demo_written",
             "density_ramp",
             "density_settings",
             "fleet_labels",

@@ -7,11 +7,14 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
 
-from .conftest import LocalFleet
+from ansible_collections.memstretch.density.plugins.module_utils.experiment import page_in
+
+from .conftest import LocalFleet, wait_for
 
 ZRAM = pathlib.Path("/sys/block/zram0")
 
@@ -105,11 +108,30 @@ def test_a_drive_without_swap_is_read_page_by_page(fleet):
     assert set(found["tiers"]) == {"devices"}
 
 
+def test_below_a_directory_nothing_is_left(fleet, tmp_path):
+    """Not while it is read either, so that Ctrl-C, a killed playbook or a power cut leaves nothing."""
+    figures = measured(fleet, drive=str(tmp_path), samples=200)["page_in_latency"]
+    assert figures["tier"] == "devices" and figures["page_ins"] == 200 and os.listdir(tmp_path) == []
+
+    pid = os.fork()
+    if not pid:
+        page_in.read_drive(str(tmp_path), 1_000_000, 60)
+        os._exit(0)
+    try:
+        fds = pathlib.Path(f"/proc/{pid}/fd")
+        wait_for("the file", lambda: any(str(tmp_path) in os.readlink(each) for each in fds.iterdir()))
+        assert os.listdir(tmp_path) == []
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert os.listdir(tmp_path) == []
+
+
 def test_swap_without_room_and_bad_options_are_refused(untuned_machine, fleet):
     refused = [
         ({"size": "256M"}, "pages did not go to swap within 10 s; is there room for them?"),
         ({"size": "1K"}, "size: 1024 is out of range; it must be a whole number from 1,048,576 to"),
-        ({"drive": str(fleet.path)}, f"drive: {fleet.path} is neither a block device nor a file"),
+        ({"drive": "/dev/null"}, "drive: /dev/null is neither a block device nor a file or directory"),
         ({"drive": "/nonexistent"}, "drive: /nonexistent cannot be read: No such file or directory"),
     ]
     with zram():

@@ -7,7 +7,8 @@ MADV_PAGEOUT (Linux 5.4) asks the kernel to reclaim pages at once, so no memory 
 host is pushed out. The pages are touched in random order, and only touches that caused a major fault count: the kernel
 may have read a page ahead, or may not have written it yet.
 
-Before a drive carries swap, single pages are read from it instead, past the page cache. Nothing is written to it.
+Before a drive carries swap, single pages are read from it instead, past the page cache. Nothing is written to it. Below
+a directory, a file without a name is written and read, which is gone however this process ends.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import random
 import resource
 import stat
+import tempfile
 import time
 import typing as t
 
@@ -38,6 +40,8 @@ _BLOCK = 128
 # The share of pages that the kernel may keep, such as those that another processor is just looking at.
 _MOST_KEPT = 0.1
 _PATIENCE_S = 10.0
+# What is written below a directory, and in which steps: more than the caches of most drives would keep.
+_WRITTEN, _STEP = 64 * 2**20, 2**20
 
 
 class PageInError(Exception):
@@ -156,20 +160,18 @@ def read_drive(path: str, samples: int, max_seconds: float) -> list[int]:
     A drive answers for blocks that were never written, or were discarded, without reading its medium.
 
     Args:
-        path: of the block device, or of a file on one.
+        path: of the block device, of a file on one, or of a directory that is on one.
         samples: the most reads.
         max_seconds: the longest time of reading.
 
     Raises:
-        PageInError: it is neither, or cannot be read past the page cache.
+        PageInError: it is none of these, or cannot be read past the page cache.
     """
-    chance, end = random.Random(1), time.monotonic() + max_seconds
+    chance = random.Random(1)
     took: list[int] = []
     try:
-        kind = os.stat(path).st_mode
-        if not (stat.S_ISBLK(kind) or stat.S_ISREG(kind)):
-            raise PageInError(f"drive: {path} is neither a block device nor a file")
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        descriptor = _open(path)
+        end = time.monotonic() + max_seconds
         try:
             pages = os.lseek(descriptor, 0, os.SEEK_END) // PAGE
             if not pages:
@@ -185,6 +187,35 @@ def read_drive(path: str, samples: int, max_seconds: float) -> list[int]:
     except OSError as error:
         raise PageInError(f"drive: {path} cannot be read: {error.strerror}") from error
     return took
+
+
+def _open(path: str) -> int:
+    """Open what is to be read, past the page cache."""
+    kind = os.stat(path).st_mode
+    if stat.S_ISDIR(kind):
+        return _unnamed_file(path)
+    if stat.S_ISBLK(kind) or stat.S_ISREG(kind):
+        return os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    raise PageInError(f"drive: {path} is neither a block device nor a file or directory")
+
+
+def _unnamed_file(directory: str) -> int:
+    """Write a file of random bytes that has no name, past the page cache, and return it open."""
+    with tempfile.TemporaryFile(dir=directory) as file:
+        descriptor = os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, _STEP) as buffer:
+            for _step in range(_WRITTEN // _STEP):
+                buffer[:] = os.urandom(_STEP)
+                if os.write(descriptor, buffer) != _STEP:
+                    raise PageInError(f"drive: {directory} has no room for {_WRITTEN // 2**20} MiB")
+    except OSError as error:
+        os.close(descriptor)
+        raise PageInError(f"drive: {directory} cannot be written: {error.strerror}") from error
+    except PageInError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def figures(took: t.Sequence[int]) -> dict[str, t.Any]:
