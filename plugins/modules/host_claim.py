@@ -10,7 +10,7 @@ short_description: Keep two playbooks from changing one host at the same time
 version_added: "1.0.0"
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
-  - Private. The role P(memstretch.density.host_tuning#role) calls it before it changes anything.
+  - The roles that change the settings, the swap or the command line of a host call it before they change anything.
   - A playbook claims the host until it ends. Another one is refused, with a message that names the first.
   - A claim of a playbook that has ended is taken over. That is seen by the controller on which it ran; on another
     controller, a claim lapses an hour after the last change. A boot removes it.

@@ -207,6 +207,48 @@ def test_a_hostile_python_answers_for_a_module_that_measures_nothing(fleet, tmp_
     assert not [line for line in outcome.output.splitlines() if line.startswith("Verdict")]
 
 
+def test_a_hostile_conductor_of_a_ramp(fleet, tmp_path, outside):
+    """It names a directory that is not its own, which would be removed at the end, and writes what it likes."""
+    fleet.add("a")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    plan = {"load": {}, "budget_bytes": 1, "growth": 0.1, "servers": [], "objective": {"kind": "absolute"}}
+    group = {"swappiness": None, "swap_max_bytes": None}
+    streams = {
+        "note": [
+            {"event": "started", "at": 1, "groups": {"fleet": group, "references": group}, "tier_bytes": 0},
+            {"event": "note", "text": "\x1b[2Jno\nVerdict: PASS\r| 99 hosts"},
+            {"event": "window", "window": {"n": 1, "add_host": {}}},
+        ],
+        "list": [{"event": ["end"]}],
+        "text": ["[" * 10_000],
+    }
+    jobs = {"kept": kept, "above": kept / "memstretch-0/ramp-x/../.."}
+    for name, lines in streams.items():
+        jobs[name] = tmp_path / f"{name}/memstretch-0/ramp-x"
+        jobs[name].mkdir(parents=True)
+        text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+        (jobs[name] / "stream").write_text(text, encoding="utf-8")
+    options = {"plan": plan, "arm": "dram", "round": 1, "directory": str(tmp_path / "results"), "file": "ramp.json"}
+    (tmp_path / "results").mkdir()
+    tasks = [
+        {
+            "name": "Ramp",
+            "memstretch.density.ramp": options,
+            "vars": hostile_python(tmp_path, name, {"changed": True, "job": {"path": str(path), "pid": 2}}),
+        }
+        for name, path in jobs.items()
+    ]
+    outcome, seen = play(fleet, tasks)
+    assert seen["hosts"] == ["a"] and not outside.parent.exists()
+    messages = dict(zip(jobs, (found["msg"] for found in seen["cases"])))
+    assert kept.is_dir() and all("job.path" in messages[name] for name in ("kept", "above")), messages
+    assert "window.window.kind is missing" in messages["note"] and "event = ['end']" in messages["list"], messages
+    assert "not JSON" in messages["text"]
+    assert "\x1b" not in outcome.output and "?[2Jno" in outcome.output
+    assert not [line for line in outcome.output.splitlines() if line.startswith(("Verdict", "| 99"))]
+
+
 def test_a_hostile_client_program(fleet, tmp_path, outside, obeyed):
     """A client that prints anything but a report fails its host and nothing else."""
     fleet.add("a")

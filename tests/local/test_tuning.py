@@ -81,6 +81,15 @@ def test_a_second_playbook_is_refused_until_the_first_has_ended(tune, fleet, tmp
             refused = tune(playbook, "zram")
             assert refused.status != 0 and "another playbook is changing this host since" in refused.output
             assert f"process {first.pid} " in refused.output and "first.yml" in refused.output
+        for role in ("swap_space", "kernel_cmdline"):
+            alone = fleet.custom_playbook(
+                [{"ansible.builtin.include_role": {"name": f"memstretch.density.{role}"}}],
+                hosts="localhost",
+                connection="local",
+                vars={f"{role}_state": "restored"},
+            )
+            refused = fleet.run_playbook(playbook=alone)
+            assert refused.status != 0 and "another playbook is changing this host since" in refused.output, role
         assert differences(before, snapshot()) == {}
         first.kill()
     accepted = tune("tune", "zram")
