@@ -34,8 +34,6 @@ def _accepted(module: str, answer: dict[str, t.Any]) -> dict[str, t.Any]:
     Raises:
         MeasurementError: it does not fit.
     """
-    if module == "charged_dram":
-        return charged_dram.result(answer)
     if module == "headroom_info":
         return headroom.result(answer)
     if module == "site_noise":
@@ -43,4 +41,6 @@ def _accepted(module: str, answer: dict[str, t.Any]) -> dict[str, t.Any]:
     if module == "solotest":
         return measurement.result(answer)
     accepted = accepted_answer(answer, documented_results(module))
+    if module == "dram_budget":
+        return charged_dram.reading(accepted)
     return pressure.reading(accepted) if module == "host_memory_info" else accepted

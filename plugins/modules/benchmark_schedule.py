@@ -52,7 +52,7 @@ options:
     default: 1
   released:
     description:
-      - With V(filling), what a loop of P(memstretch.density.charged_dram#module) returned for each host of the fleet
+      - With V(filling), what a loop of P(memstretch.density.dram_budget#module) returned for each host of the fleet
         that works for a DRAM budget. A budget that limits no process is refused.
     type: dict
     default: {}

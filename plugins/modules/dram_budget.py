@@ -14,8 +14,8 @@ description:
   - A study of stretched memory needs memory to be scarce. A DRAM budget makes it scarce without removing DIMMs, and can
     be undone.
   - A budget is a limit on the charged DRAM, in which zram and zswap count too (docs/measurement.md). With
-    O(mechanism=cgroup), M(memstretch.density.charged_dram) lowers the limit of the group to what that leaves; the
-    lowered limit counts as this budget.
+    O(mechanism=cgroup), O(state=fitted) lowers the limit of the group to what that leaves; the lowered limit counts as
+    this budget.
   - Before the first change, the original state is recorded on the host, in C(dram_budget.json) below
     O(record_directory).
 extends_documentation_fragment:
@@ -27,10 +27,16 @@ options:
       - With V(applied), the budget is in force.
       - With V(lifted), the present budget is no longer in force, and nothing else changes. Use it before you turn off
         swap, because the swapped memory must fit into DRAM.
-      - With V(restored), the host is in its original state, and the record is removed. The other options are taken from
-        the record.
+      - With V(restored), the host is in its original state, and the record is removed.
+      - With V(released), the limit of the control group is the whole budget, as it must be before a fill. The memory in
+        use of the host is measured, for the check of the charged DRAM against the host.
+      - With V(fitted), the limit of the control group is lowered step by step until the charged DRAM is 98 to 100 % of
+        the budget, or does not fit. In check mode that cannot be predicted.
+      - V(released) and V(fitted) do nothing on a host without a DRAM budget. Huge pages have no such limit. The role
+        P(memstretch.density.latency_benchmark#role) uses both.
+      - With all but V(applied), the budget is taken from the record.
     type: str
-    choices: [applied, lifted, restored]
+    choices: [applied, lifted, restored, released, fitted]
     default: applied
   mechanism:
     description:
@@ -86,6 +92,10 @@ EXAMPLES = r"""
     size: 16G
     group: fleet.slice
 
+- name: Bring the fleet within its budget
+  memstretch.density.dram_budget:
+    state: fitted
+
 - name: Remove the budget
   memstretch.density.dram_budget:
     state: restored
@@ -94,12 +104,12 @@ EXAMPLES = r"""
 RETURN = r"""
 differences:
   description: What differed from the wanted state when the module started.
-  returned: always
+  returned: unless O(state) is V(released) or V(fitted)
   type: list
   elements: str
 budget:
   description: The budget in force after this task; null if there is none.
-  returned: always
+  returned: unless O(state) is V(released) or V(fitted)
   type: dict
   contains:
     mechanism:
@@ -128,11 +138,36 @@ trial:
     charged_bytes:
       description: Memory that was charged to the group in bytes.
       type: int
+charged_dram:
+  description: The charged DRAM of this host; null without a DRAM budget.
+  returned: if O(state) is V(released) or V(fitted)
+  type: dict
+  contains:
+    machine:
+      description: Boot id of the host's kernel.
+      type: str
+    mechanism:
+      description: The mechanism of the budget, V(cgroup) or V(hugepages).
+      type: str
+    budget_bytes:
+      description: The budget.
+      type: int
+    group_processes:
+      description: Processes in the control group of the budget; null with huge pages.
+      type: int
+    fits:
+      description: Whether the fleet could be brought to the budget; null if that was not tried.
+      type: bool
+    fit:
+      description:
+        - How it was brought to the budget, C(limit), C(steps), C(ratio), the compression of the pages that moved last,
+          and C(why) it does not fit. Null if that was not tried.
+      type: dict
 kept:
   description:
     - Why the original state cannot be restored; null if it is, or if O(forget) gives it up. The task succeeds, and the
       record is kept.
-  returned: success
+  returned: unless O(state) is V(released) or V(fitted)
   type: str
 """
 
@@ -142,6 +177,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.budget_trial import trial
+from ansible_collections.memstretch.density.plugins.module_utils.host.budgeted_host import BudgetedHost
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import (
     BudgetError,
     GroupBudget,
@@ -228,7 +264,7 @@ def find_change(module: AnsibleModule, record: HostRecord) -> BudgetChange | Non
     original = recorded["original"] if recorded else present
     target = target_state(budget, state, present, original)
     if state == "applied" and recorded is not None and recorded["asked"] == request:
-        # charged_dram has lowered the limit, so that what is outside of the group fits into the same budget.
+        # The state fitted has lowered the limit, so that what is outside of the group fits into the same budget.
         fitted = (recorded.get("fitted") or {}).get("limit")
         if fitted and present.get("limit") == fitted:
             target["limit"] = fitted
@@ -255,6 +291,10 @@ def apply_change(change: BudgetChange, state: str, record: HostRecord) -> None:
 
 def run(module: AnsibleModule, record: HostRecord) -> dict[str, t.Any]:
     """Bring the host to the requested state and return the module's result."""
+    if module.params["state"] in ("released", "fitted"):
+        host = BudgetedHost.find(record)
+        changed = host.set_limit(module.params["state"], module.check_mode) if host else False
+        return {"changed": changed, "charged_dram": host.document() if host else None}
     if module.params["tried"] and (module.params["state"], module.params["mechanism"]) != ("applied", "cgroup"):
         raise SettingError("tried: true needs state: applied and mechanism: cgroup; remove it")
     try:
@@ -333,7 +373,11 @@ def state_text(state: dict[str, t.Any]) -> str:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["applied", "lifted", "restored"], "default": "applied"},
+            "state": {
+                "type": "str",
+                "choices": ["applied", "lifted", "restored", "released", "fitted"],
+                "default": "applied",
+            },
             "mechanism": {"type": "str", "choices": ["cgroup", "hugepages"], "default": "cgroup"},
             "size": {"type": "str"},
             "group": {"type": "str", "default": "fleet.slice"},

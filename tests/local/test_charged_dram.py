@@ -13,7 +13,7 @@ import time
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import recorder
-from ansible_collections.memstretch.density.plugins.modules import charged_dram, dram_budget
+from ansible_collections.memstretch.density.plugins.modules import dram_budget
 from ansible_collections.memstretch.density.tests.unit.fixtures import module_runner
 
 from .conftest import RedisServer
@@ -126,7 +126,7 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, tmp_path, co
     """Values that compress are squeezed into the budget; values that do not never seem to fit."""
     group = RedisInGroup.group
     options = {"size": str(BUDGET), "group": group.name}
-    released = run_module(charged_dram, limit="released")["charged_dram"]
+    released = run_module(dram_budget, state="released")["charged_dram"]
     assert (released["fits"], released["group_processes"]) == (None, 2)
     on_all(servers, client, f"--compressibility={compressibility}", mode="fill")
 
@@ -135,7 +135,7 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, tmp_path, co
     assert unfitted["parts"]["group_bytes"] <= BUDGET, "the limit of the group alone is kept"
     assert unfitted["charged_bytes"]["maximum"] > 1.15 * BUDGET, "and yet the fleet takes more"
 
-    run_module(charged_dram, limit="fitted")
+    run_module(dram_budget, state="fitted")
     before = hits(group)
     on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=1", mode="test")
     unwatched = hits(group) - before
@@ -167,7 +167,7 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, tmp_path, co
         assert measured["charged_bytes"]["maximum"] > 1.3 * BUDGET and limit == BUDGET
     again = run_module(dram_budget, **options)
     assert not again["changed"] and again["differences"] == [], "the lowered limit is this budget"
-    assert run_module(charged_dram, limit="released")["changed"] is (limit < BUDGET)
+    assert run_module(dram_budget, state="released")["changed"] is (limit < BUDGET)
     assert int((group / "memory.limit_in_bytes").read_text(encoding="ascii")) == BUDGET
 
 

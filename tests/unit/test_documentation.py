@@ -15,7 +15,6 @@ PLUGINS = "ansible_collections.memstretch.density.plugins"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What users may call: the modules for hosts, those of the controller, and other plugins. All others are private.
 PUBLIC_ON_HOSTS = {
-    "charged_dram",
     "dram_budget",
     "headroom_info",
     "headroom_watch",

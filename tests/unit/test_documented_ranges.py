@@ -117,7 +117,7 @@ ROLE_RANGES = {
 
 # What is not the range of a number that one of these tables could hold.
 OTHER_RANGES = {
-    "charged_dram.limit": "the share of the budget that the module aims at",
+    "dram_budget.state": "the share of the budget that fitted aims at",
     "host_settings.sysfs": "what the kernel accepts as a percentage",
     "redis.name": "a length",
     "solotest_schedule.session": "a length",

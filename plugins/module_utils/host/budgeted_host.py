@@ -50,7 +50,7 @@ class BudgetedHost:
         return cls(record, content) if content else None
 
     def document(self) -> dict[str, t.Any]:
-        """Describe the budget: what the module charged_dram returns in any case."""
+        """Describe the budget: what the module dram_budget returns in any case."""
         fitted = self._content.get("fitted") or {}
         names = ("limit", "steps", "ratio", "why")
         return {
@@ -69,14 +69,12 @@ class BudgetedHost:
         doing it, so that is False.
 
         Args:
-            limit: C(kept), C(released) or C(fitted).
+            limit: C(released) or C(fitted).
             check_mode: whether to change nothing.
 
         Raises:
             BudgetError: it cannot be set, or the charged DRAM cannot be measured.
         """
-        if limit == "kept":
-            return False
         has_group = self.group is not None and self.group.exists()
         before = self._limit()
         if check_mode:

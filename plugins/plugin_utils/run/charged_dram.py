@@ -19,7 +19,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Table,
     Text,
     Whole,
-    outcome,
 )
 
 # The maximum of the charged DRAM may be this share of the budget: the sum is read while pages move.
@@ -64,16 +63,18 @@ DOCUMENT = Fields(
 _Document = t.Mapping[str, t.Any]
 
 
-def result(answer: _Document) -> dict[str, t.Any]:
-    """Return the accepted part of what the module C(charged_dram) returned on a host.
+def reading(answer: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Return the accepted part of what the module dram_budget returned on a host.
+
+    Args:
+        answer: with the keys that the module documents, and those of any module.
 
     Raises:
         MeasurementError: a key is missing or does not fit.
     """
-    accepted = outcome(answer)
-    if accepted.get("failed") or accepted.get("skipped"):
-        return accepted
-    return {**accepted, "charged_dram": Optional(DOCUMENT).check("charged_dram", answer.get("charged_dram"))}
+    if "charged_dram" not in answer:
+        return answer
+    return {**answer, "charged_dram": Optional(DOCUMENT).check("charged_dram", answer["charged_dram"])}
 
 
 def hosts_with_budget(run: _Document) -> dict[str, str]:
@@ -95,7 +96,7 @@ def check_groups(answers: t.Mapping[str, _Document]) -> None:
     Some of several hypervisors may carry no VM of this fleet, and huge pages have no group.
 
     Args:
-        answers: what a loop of the module C(charged_dram) over hosts returned, by the host that worked for them.
+        answers: what a loop of the module C(dram_budget) over hosts returned, by the host that worked for them.
 
     Raises:
         SettingError: none of the groups has a process.

@@ -14,6 +14,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.modules import dram_budget
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_module
 from ansible_collections.memstretch.density.tests.unit.fixtures.two_runs import change_while_waiting
 
 
@@ -63,3 +64,10 @@ def test_a_budget_that_cannot_be_restored_is_kept_and_named_until_it_is_forgotte
     assert restore(check_mode=True, forget=True)["changed"] and record.read()
     assert restore(forget=True)["changed"] and record.read() is None and warnings == []
     assert not restore(forget=True)["changed"]
+
+
+def test_a_host_without_a_budget_is_neither_released_nor_fitted(tmp_path):
+    for state in ("released", "fitted"):
+        result = run_module(dram_budget, tmp_path, state=state, record_directory=str(tmp_path / "records"))
+        assert (result["changed"], result["charged_dram"]) == (False, None)
+    assert not (tmp_path / "records").exists()

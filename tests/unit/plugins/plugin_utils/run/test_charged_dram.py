@@ -104,19 +104,14 @@ def test_only_hosts_with_a_budget_are_watched():
 )
 def test_an_answer_that_does_not_fit_is_refused(change, message):
     with pytest.raises(MeasurementError, match=re.escape(message)):
-        charged_dram.result({"changed": False, "charged_dram": taken(**change)})
+        charged_dram.reading({"changed": False, "charged_dram": taken(**change)})
 
 
 def test_only_known_keys_of_an_answer_are_accepted():
-    answer = {"changed": True, "add_host": {"host_name": "evil"}, "charged_dram": {**taken(), "more": 1}}
-    assert charged_dram.result(answer) == {"changed": True, "charged_dram": taken()}
-    nothing = {"changed": False, "charged_dram": None}
-    assert charged_dram.result(nothing) == nothing
-    assert charged_dram.result({"failed": True, "msg": "no\x1broot"}) == {
-        "changed": False,
-        "failed": True,
-        "msg": "no?root",
-    }
+    answer = {"changed": True, "charged_dram": {**taken(), "more": 1}}
+    assert charged_dram.reading(answer) == {"changed": True, "charged_dram": taken()}
+    for other in ({"changed": False, "charged_dram": None}, {"changed": True, "budget": None, "differences": []}):
+        assert charged_dram.reading(other) == other
 
 
 def released(**processes):
