@@ -119,7 +119,7 @@ def _give_way(willing: bool, with_session: bool) -> None:
     """Let this thread run only while nothing else wants its CPU, or as any other thread.
 
     Args:
-        with_session: whether its session gets the smallest share of the CPUs meanwhile.
+        with_session: whether its session gets the smallest share of the CPUs while nothing hurries this thread.
     """
     policy = os.SCHED_IDLE if willing else os.SCHED_OTHER
     if os.sched_getscheduler(0) == policy:

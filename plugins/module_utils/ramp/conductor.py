@@ -254,7 +254,7 @@ class Conductor:
 
     @contextlib.contextmanager
     def _room(self) -> t.Iterator[None]:
-        """Keep more room below the limit meanwhile, which no window may have."""
+        """Keep more room below the limit in the meantime. No window may have that much."""
         if self._keeper:
             self._keeper.make_room(True)
         try:

@@ -42,7 +42,7 @@ _JOIN_LOW_SHARE, _JOIN_HIGH_SHARE = 1 / 16, 1 / 8
 class RampGroup(CgroupFiles):
     """A control group that exists for one ramp.
 
-    A group keeps the swappiness that its parent had at its creation, so each ramp makes its groups anew and sets it.
+    A group keeps the swappiness that its parent had at its creation, so each ramp makes new groups and sets it.
 
     Args:
         name: below the root of the memory controller.

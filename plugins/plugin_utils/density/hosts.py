@@ -102,7 +102,7 @@ def smallest_miss(requests: int, level: float) -> float:
 
 
 def slow_requests(figures: t.Mapping[str, t.Any], limit_us: float) -> int:
-    """Return how many requests of a histogram took longer than a limit for certain."""
+    """Count the requests of a histogram that certainly took longer than a limit."""
     if not figures["count"]:
         return 0
     return sum(count for slot, count in decode(figures["histogram"]).items() if lowest_of(slot) > 1000 * limit_us)

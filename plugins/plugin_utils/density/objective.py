@@ -58,9 +58,9 @@ class Plateau(t.NamedTuple):
 
     Attributes:
         typical: the median over the windows.
-        fastest, slowest: the medians of the ramps that are farthest from it. The machine has its moods, so ramps in
-            idle DRAM differ by some ten per cent.
-        slow: rounds whose ramp in DRAM does not count, since the machine was much slower meanwhile.
+        fastest, slowest: the medians of the ramps that are farthest from it. The machine is faster at some times
+            than at others, so ramps in idle DRAM differ by some ten per cent.
+        slow: rounds whose ramp in DRAM does not count, since the machine was much slower at the time.
     """
 
     typical: Figures
