@@ -11,8 +11,8 @@ short_description: Merge the latencies of the fleet and write the files of the r
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, decides whether the
-    phase is valid, writes the files of the run, and prints a line when a phase begins and when it ends.
+  - Collects what P(memstretch.density.solotest#module) returns on each host, merges the histograms, and decides whether
+    the phase is valid. Writes the files of the run, and prints a line when a phase begins and when it ends.
   - Also records hosts that failed or could not be reached.
   - Works with the role P(memstretch.density.latency_benchmark#role). In any other playbook, each task that returns a
     result of the module becomes a phase of an ad-hoc run called C(adhoc-<time>). The SLO of ad-hoc runs is set by the

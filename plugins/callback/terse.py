@@ -14,8 +14,8 @@ description:
   - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
     P(memstretch.density.latency_benchmark#role) includes one file for each phase, and each of these lines would name
     every host of the fleet.
-  - A failure of one of this collection's own modules, of an assertion or of a fact that its roles set is one line with
-    its message, which gives the reason and the remedy. With C(-v), it is the whole result.
+  - A failure of one of this collection's own modules, of an assertion, or of a fact that its roles set is one line, its
+    message, with the reason and the remedy. With C(-v), it is the whole result.
   - The last lines of a playbook that failed say why, and what to do about it. There is one line for each reason, with
     the hosts that it is true for.
   - A play has a heading as soon as one of its tasks has something to show, or after a second. Many short plays only

@@ -13,9 +13,9 @@ short_description: Forecast a study before anything is touched
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Computes for fleets of several sizes under several profiles whether they fit (DRAM, the tier beyond it, CPU), how
-    often a request finds its page in DRAM, the page-ins per second, whether the fleet can meet the SLO, and the
-    duration of the study. Writes C(plan.json) and C(plan.txt).
+  - Forecasts fleets of several sizes under several profiles. Says whether they fit (DRAM, the tier beyond it, CPU), how
+    often a request finds its page in DRAM, and the page-ins per second. It also forecasts whether the fleet can meet
+    the SLO, and the duration of the study. Writes C(plan.json) and C(plan.txt).
   - The playbook C(plan.yml) uses it with the profiles as they would be on the hosts.
   - Runs on the controller.
 extends_documentation_fragment:
@@ -63,8 +63,8 @@ options:
   baseline_run:
     description:
       - Name of a run under C(dram) whose worst cell (service time) replaces O(base).
-      - If it had a DRAM budget and the same keys and values, and servers that are not in VMs, its charged DRAM for each
-        server replaces the model of their memory and O(overhead).
+      - Its charged DRAM for each server replaces the model of their memory and O(overhead), if it had a DRAM budget,
+        the same keys and values, and servers that are not in VMs.
     type: str
     default: ""
   vm_memory:

@@ -11,13 +11,13 @@ short_description: Read the memory, swap and kernel settings of a host, its memo
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Reads the kernel, processors, NUMA nodes, memory, swap, huge pages, page merging, reclaim, disk queues and
-    control group of a Linux host from C(/proc) and C(/sys), and detects Intel Memory Drive Technology (IMDT), a
-    hypervisor below the operating system.
+  - Reads the kernel, processors, NUMA nodes, memory, swap, huge pages, page merging, reclaim, disk queues and control
+    group of a Linux host from C(/proc) and C(/sys). Detects Intel Memory Drive Technology (IMDT), a hypervisor below
+    the operating system.
   - It changes nothing and, except for V(drives), needs no privileges. For an ordinary user the result is the same,
     except for files that the system hides from that user; RV(host_memory.unreadable) lists them.
   - For V(record), the only program that it may run is the version tool of IMDT, C(/usr/local/bin/????version), with the
-    argument C(--long), for at most 10 seconds, and only if the file contains the text C(vsmpversion).
+    argument C(--long), for at most 10 seconds. It runs it only if the file contains the text C(vsmpversion).
   - The record has about 4 KB as JSON, plus 150 bytes for each NUMA node and 250 bytes for each disk.
 options:
   gather:

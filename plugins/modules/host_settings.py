@@ -11,8 +11,8 @@ short_description: Apply a profile's kernel settings to a host, and restore the 
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Sets all sysctls, files below C(/sys), CPU frequency governors and disk queues of a profile, and stops services;
-    makes the settings persistent with files in C(sysctl.d), C(tmpfiles.d) and C(udev/rules.d); and reads back the
+  - Sets all sysctls, files below C(/sys), CPU frequency governors and disk queues of a profile, and stops services.
+    Makes the settings persistent with files in C(sysctl.d), C(tmpfiles.d) and C(udev/rules.d), and reads back the
     values that are in force.
   - Before the first change, the original values are recorded on the host's disk, in C(host_settings.json) below
     O(record_directory). An original value is never overwritten. Settings of an earlier profile that this one does not
@@ -41,10 +41,10 @@ options:
   sysctl:
     description:
       - Values of sysctls by name.
-      - Here and in the other sections an entry is a value, or a list of values of which the first that the kernel
-        accepts is set, or a dictionary with C(value) and optionally the texts C(reason) and C(since) (the first kernel
-        with the knob), and C(candidates), values that M(memstretch.density.study) may try. This module does not use
-        these.
+      - Here and in the other sections an entry is a value, a list of values of which the first that the kernel accepts
+        is set, or a dictionary with C(value). The dictionary may have the texts C(reason) and C(since), the first
+        kernel with the knob. It may also have C(candidates), values that M(memstretch.density.study) may try; this
+        module does not use them.
     type: dict
     default: {}
   sysfs:

@@ -19,8 +19,8 @@ description:
     C(grub-mkconfig). The new menu replaces the old one atomically, and only if it is complete and correct for each of
     this system's kernels.
   - On Red Hat and its derivatives it changes the entries with C(grubby).
-  - A host that does not boot with these files is refused by name, with what to do there - systemd-boot, a unified
-    kernel image, proxmox-boot-tool, or a kernel that the hypervisor, the network or kexec has started.
+  - A host that does not boot with these files is refused by name, with what to do there. Such hosts have systemd-boot,
+    a unified kernel image or proxmox-boot-tool, or the hypervisor, the network or kexec has started their kernel.
   - If anything fails, all files of the boot loader and the record are as they were before. If they cannot be restored
     either, because a file system has become read-only in between, the error names them and the record is kept.
   - Before the first change it records the original configuration in C(/var/lib/memstretch/kernel_cmdline.json), so that
@@ -31,11 +31,10 @@ options:
       - V(present) adds O(arguments) and removes O(removed). The two lists are the complete set. An argument that an
         earlier run changed and that is in neither list is restored; two empty lists are the same as V(restored).
       - V(restored) undoes this module's change and nothing else, and removes the record. With GRUB the drop-in is
-        removed and the menu is generated again. The old menu is restored byte for byte only if the generated one is
-        what it was before the first change and both boot the same kernels from the same file systems; otherwise
-        RV(notes) gives the reason. With C(grubby) our arguments are taken out of each entry, and those that we removed
-        are added again unless another value was set since; files without any other change are restored byte for
-        byte.
+        removed and the menu is generated again. The old menu is restored byte for byte if the generated one is what it
+        was before the first change, and both boot the same kernels from the same file systems. Otherwise RV(notes)
+        gives the reason. With C(grubby) our arguments are taken out of each entry. Those that we removed are added
+        again unless another value was set since. Files without any other change are restored byte for byte.
       - V(verified) changes nothing. It fails if the boot menu, or with O(running) the running kernel, does not match
         O(arguments) and O(removed) or, without these, the record.
     type: str

@@ -11,8 +11,8 @@ short_description: Measure how long a page-in takes on a host
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Sends some memory of its own process to the active swap with C(MADV_PAGEOUT), touches its pages again one at a time
-    in random order, and times those touches that had to read a page. Other processes keep their memory.
+  - Sends some memory of its own process to the active swap with C(MADV_PAGEOUT), and touches its pages again one at a
+    time in random order. It times those touches that had to read a page. Other processes keep their memory.
   - With O(drive), it times reads of single pages at random places of a drive that does not carry swap yet, past the
     page cache. It writes nothing to a device or a file. Most drives answer for blocks that were never written, or were
     discarded, without reading their medium, so an empty drive looks faster than it will be.

@@ -12,25 +12,20 @@ author:
   - The memstretch.density contributors (@memstretch)
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Runs one or many Redis (or Valkey) servers, as units of systemd, or as plain daemons where there is no systemd or
-    no root.
-    It installs nothing. The role P(memstretch.density.redis#role) installs the package and calls it.
+  - Runs one or many Redis (or Valkey) servers, as units of systemd, or as plain daemons where there is no systemd or no
+    root. It installs nothing. The role P(memstretch.density.redis#role) installs the package and calls it.
   - Writes the configuration of each instance, restarts those whose configuration has changed, and queries them with a
-    client of
-    its own. A password is sent only through the connection, and no error repeats what the server answered to it.
-  - An instance is the module's own if the first line of its configuration file says so. A directory with other files
-    is refused.
+    client of its own. A password is sent only through the connection, and no error repeats what the server answered to
+    it.
+  - An instance is the module's own if the first line of its configuration file says so. A directory with other files is
+    refused.
   - Identifies a daemon by more than a process number. A process belongs to an instance if C(/proc) shows a Redis
-    server's
-    executable and the configuration file's path as the first argument. (Redis before 6.2 overwrites its arguments and
-      is
-    identified by its title and its working directory.) So neither a stale pidfile nor a reused process number makes
-      the module
-    send a signal to another process. A daemon gets SIGTERM, never SIGKILL.
+    server's executable and the configuration file's path as the first argument. Redis before 6.2 overwrites its
+    arguments, and is identified by its title and its working directory. So the module sends no signal to another
+    process because of a stale pidfile or a reused process number. A daemon gets SIGTERM, never SIGKILL.
   - Runs of the module for the same instance wait for each other.
-  - All options are checked before anything is changed. After that, an instance that fails does not keep the others
-    from their
-    states; the module fails at the end.
+  - All options are checked before anything is changed. After that, an instance that fails does not keep the others from
+    their states; the module fails at the end.
 options:
   instances:
     description: The instances. A missing key has the value of the option of the same name.
@@ -120,9 +115,9 @@ options:
         type: str
   name:
     description:
-      - Name of the instance, 1 to 64 letters, digits, C(_), C(.) and C(-), the first one a letter or digit. Its
-        unit, C(memstretch-redis@<name>.service), and its directories have this name. If empty, it is the port, or
-        without a port O(inventory_host).
+      - Name of the instance, 1 to 64 letters, digits, C(_), C(.) and C(-), the first one a letter or digit. Its unit,
+        C(memstretch-redis@<name>.service), and its directories have this name. If empty, it is the port, or without a
+        port O(inventory_host).
     type: str
     default: ""
   inventory_host:
@@ -132,8 +127,8 @@ options:
     default: ""
   owner:
     description:
-      - Who sets the instance up, up to 200 letters, digits and C(_.:@/-). It is written into the configuration
-        file. An instance of another owner is neither changed nor removed.
+      - Who sets the instance up, up to 200 letters, digits and C(_.:@/-). It is written into the configuration file. An
+        instance of another owner is neither changed nor removed.
     type: str
     default: ""
   state:
@@ -156,8 +151,7 @@ options:
     description:
       - Absolute path below which each instance has a directory of its name.
       - If empty, it is C(/etc/memstretch-redis) with systemd (data are in C(/var/lib/memstretch-redis)),
-        C(~/.local/state/memstretch/redis) with daemons, and C(/var/lib/memstretch-redis-daemons) with
-        daemons of root.
+        C(~/.local/state/memstretch/redis) with daemons, and C(/var/lib/memstretch-redis-daemons) with daemons of root.
     type: str
     default: ""
   port:
@@ -173,8 +167,7 @@ options:
     default: ["127.0.0.1"]
   socket:
     description:
-      - Unix socket, an absolute path of up to 107 characters. V(auto) is a path of its own. Empty means no
-        socket.
+      - Unix socket, an absolute path of up to 107 characters. V(auto) is a path of its own. Empty means no socket.
     type: str
     default: ""
   socket_mode:
@@ -194,8 +187,8 @@ options:
     default: "noeviction"
   persistence:
     description:
-      - Whether Redis keeps data on disk. Without it every restart loses all data, including a restart after a
-        change of the configuration.
+      - Whether Redis keeps data on disk. Without it every restart loses all data, including a restart after a change of
+        the configuration.
     type: bool
     default: false
   username:
@@ -206,13 +199,13 @@ options:
     default: "default"
   password:
     description:
-      - Password of that user. The host stores only its SHA-256 hash, in a file that only the server's user can
-        read. Needs Redis 6.0. Empty means no password.
+      - Password of that user. The host stores only its SHA-256 hash, in a file that only the server's user can read.
+        Needs Redis 6.0. Empty means no password.
     type: str
   extra_config:
     description:
-      - Additional Redis directives, each with a text, number, boolean, or a list of these for several lines.
-        Directives that other options set are refused. Do not put secrets here.
+      - Additional Redis directives, each with a text, number, boolean, or a list of these for several lines. Directives
+        that other options set are refused. Do not put secrets here.
     type: dict
     default: {}
   executable:
@@ -222,8 +215,7 @@ options:
     default: "redis-server"
   timeout:
     description:
-      - Seconds to wait until a daemon answers, or has stopped, 1 to 3600. For systemd units the limit is 10
-        minutes.
+      - Seconds to wait until a daemon answers, or has stopped, 1 to 3600. For systemd units the limit is 10 minutes.
     type: int
     default: 30
   user:
@@ -248,22 +240,21 @@ options:
     default: 200
   daemon_user:
     description:
-      - Without systemd, the user of the server, if the module runs as root. It must exist. Empty is O(user).
-        V(root) is allowed, with a warning if there is no password.
+      - Without systemd, the user of the server, if the module runs as root. It must exist. Empty is O(user). V(root) is
+        allowed, with a warning if there is no password.
     type: str
     default: ""
   cgroup:
     description:
       - Without systemd, the control group of the instances below the root of the memory controller, for example
-        V(fleet). It must exist. A server that runs in another group is restarted, since memory is charged to the
-        group in which it was first used.
+        V(fleet). It must exist. A server that runs in another group is restarted, since memory is charged to the group
+        in which it was first used.
     type: str
     default: ""
   configure:
     description:
       - Whether to write files. Without it, the module only starts and stops instances that an earlier run has
-        configured for their
-        O(inventory_host), and refuses others.
+        configured for their O(inventory_host), and refuses others.
     type: bool
     default: true
   option_prefix:

@@ -16,8 +16,8 @@ description:
   - Of a run, reads its files, writes C(summary.json), C(report.html), C(report.txt), C(cells.csv), C(hosts.csv),
     C(metrics.prom) and the histogram logs, and prints the table and the verdict. Fails if the run is incomplete or not
     valid, whatever its figures; the callback that wrote the files cannot fail a play.
-  - Of a comparison, reads the files of two or more runs and prints, for each cell, the latency under each profile and
-    its ratio to the first run, with the page-ins that explain it. Writes C(comparison.json), C(comparison.txt) and
+  - For a comparison, reads the files of two or more runs. Prints for each cell the latency under each profile and its
+    ratio to the first run, with the page-ins that explain it. Writes C(comparison.json), C(comparison.txt) and
     C(comparison.html), and lists the differences between the runs other than their profiles.
   - A comparison may also be of results of the role P(memstretch.density.throughput_benchmark#role), also of different
     hosts. These are shown like a result of that role, in C(throughput_benchmark.json), C(throughput_benchmark.txt) and

@@ -15,9 +15,9 @@ description:
   - Public. Its options and results stay compatible within a major version.
   - Takes what M(memstretch.density.site_noise) measured on each host. Prints the noise, the smallest effect that a
     study could see there, and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).
-  - A host is too noisy if more of its CPU time than O(max_stolen) was stolen, or if the bounds of p99 are further apart
-    than O(max_gap) of O(slo_p99_us), so that hosts may come out undecided. If these allow more than their defaults,
-    a host beyond the defaults is doubtful, and results are labelled with it.
+  - A host is too noisy if more of its CPU time than O(max_stolen) was stolen. It also is if the bounds of p99 are
+    further apart than O(max_gap) of O(slo_p99_us), because hosts may then come out undecided. If these allow more than
+    their defaults, a host beyond the defaults is doubtful, and results are labelled with it.
   - Runs on the controller. Use it with C(run_once).
 extends_documentation_fragment:
   - memstretch.density.controller_action

@@ -141,7 +141,7 @@ options:
   spin_us:
     description:
       - The shortest time that V(hybrid) spins before a request is due, in microseconds, 0 to 1,000,000. The client
-        learns how late this machine's sleeps end, before the start and with every request, and spins as long as that
+        learns how late this machine's sleeps end, before the start and with every request. It spins as long as that
         takes, up to 150 microseconds and an eighth of the time; C(health.spin_us_at_end) is the final value.
     type: int
     default: 0

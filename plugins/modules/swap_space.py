@@ -15,8 +15,8 @@ description:
   - Public. Its options and results stay compatible within a major version.
   - Changes the swap of a host to what the options ask for. It first checks everything and reports all reasons against
     the change at once. It changes the host only if there are none.
-  - A disk is used only if it is named by a path below C(/dev/disk/by-id), is a whole disk that no mount, RAID, pool,
-    virtual machine or program uses, and is blank or carries our own mark. It is checked again after it was opened
+  - A disk is used only if it is a whole disk, named by a path below C(/dev/disk/by-id), that no mount, RAID, pool,
+    virtual machine or program uses. It must be blank or carry our own mark. It is checked again after it was opened
     exclusively for writing.
   - All areas get the same priority, so that the kernel uses them in turn. With O(zram_first), zram gets a higher one.
     The priorities are read back.
@@ -42,8 +42,9 @@ options:
     default: none
   devices:
     description:
-      - The disks, each as a path below C(/dev/disk/by-id), or as a dictionary with C(path) and, to be sure of the right
-        disk, C(serial) (as the disk reports it) and C(size) (bytes, or a number with K, M, G or T).
+      - The disks, each as a path below C(/dev/disk/by-id), or as a dictionary with C(path). To be sure of the right
+        disk, the dictionary may have C(serial) (as the disk reports it) and C(size) (bytes, or a number with K, M, G or
+        T).
       - Required with O(kind=devices). If one of them is refused, none is used.
     type: list
     elements: raw
@@ -164,8 +165,8 @@ attributes:
     description: Systems with util-linux 2.33 or newer.
     support: full
 notes:
-  - The former content of a disk is not kept. A disk is made blank again by zeroing its first and last 4 MiB and, in
-    between, the samples that are also read to find data; what was swapped out to it remains elsewhere.
+  - The former content of a disk is not kept. A disk is made blank again with zeroes in its first and last 4 MiB and, in
+    between, in the samples that are also read to find data. What was swapped out to it remains elsewhere.
   - If another run of this collection is changing the same host, the module waits for it up to a minute.
 seealso:
   - module: memstretch.density.host_memory_info
