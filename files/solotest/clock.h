@@ -70,9 +70,9 @@ struct timeval to_timeval(double seconds);
 /* Returns early if a signal asks the program to stop. */
 void sleep_until(clockid_t clock, uint64_t when);
 
-/* Sleeps until `before` ns before the wall clock shows `wanted`, even if the clock is set during the sleep. Returns the
- * monotonic time of `wanted`, as it is then. If the caller was stopped, that is in the past: other hosts have begun, and its
- * requests are late. If the clock was set beyond `wanted`, it is the present. */
+/* Sleeps until `before` ns before the wall clock shows `wanted`, even if the clock is set during the sleep.
+ * Returns the monotonic time of `wanted`, as it is then. If the caller was stopped, that is in the past: other
+ * hosts have begun, and its requests are late. If the clock was set beyond `wanted`, it is the present. */
 uint64_t sleep_until_wall(uint64_t wanted, uint64_t before);
 
 #endif

@@ -62,8 +62,8 @@ bool conn_authenticate(struct conn *c, const struct credentials *who, const stru
  * support it. */
 void conn_stamp(struct conn *c);
 
-/* Waits until stamps come, since the kernel begins with them for the whole machine, and later where it is busy. Gives up
- * after STAMP_WAIT seconds: a run without them has no lower bound and is still valid. */
+/* Waits until stamps come, since the kernel begins with them for the whole machine, and later where it is busy.
+ * Gives up after STAMP_WAIT seconds: a run without them has no lower bound and is still valid. */
 #define STAMP_WAIT 2.0
 bool conn_await_stamp(struct conn *c, const struct settings *s, struct failure *f);
 

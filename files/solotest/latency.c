@@ -33,8 +33,8 @@ static inline void server_bound_open(struct server_bound *b, const struct slot *
     b->group.idle = 0;
 }
 
-/* Counts as work the time that this many replies may have taken. The rest may be that of replies which were under way then and will
- * be read from other connections; what nobody claims was a stall. */
+/* Counts as work the time that this many replies may have taken. The rest may be that of replies which were
+ * under way then and will be read from other connections; what nobody claims was a stall. */
 static inline void server_bound_work(struct server_bound *b, uint64_t took, uint64_t arrived)
 {
     uint64_t most = STALL_PERIODS * b->period * b->group.replies;

@@ -45,9 +45,9 @@
 
 #define PUNCTUAL_NS (100 * NS_PER_US) /* later than that, a request is not punctual */
 #define OWN_DELAY_NS NS_PER_MS        /* a shorter delay is a wake-up, which every client has */
-/* What the server takes for a request beyond this many periods is a stall and not work. A server at the limit takes one
- * period on average; if its times are exponential, less than 1 % of its work is in what exceeds five (exp(-5)). Two would
- * take 14 % for stalls, and miss an overload of as much. */
+/* What the server takes for a request beyond this many periods is a stall and not work. A server at the limit
+ * takes one period on average; if its times are exponential, less than 1 % of its work is in what exceeds five
+ * (exp(-5)). Two would take 14 % for stalls, and miss an overload of as much. */
 #define STALL_PERIODS 5
 
 struct slot {
@@ -89,12 +89,12 @@ struct reply_group {
 };
 
 /*
- * The lower bound, for all slots of a client together. It is the same recursion, with nothing in it but
- * the arrival of replies by the kernel's time stamps: an ideal client, served in the same order and with
- * these times alone, has the reply at `free`; `server` is that minus the intended start. A time stamp tells when the last reply of a read arrived. For those before it no
- * time is known, so they take none, and the time of all of them counts from where the first could
- * have started. Before each of the others was sent, the server may have been idle since the client had last
- * looked and not found the replies before it: that time does not count.
+ * The lower bound, for all slots of a client together. It is the same recursion, with nothing in it but the
+ * arrival of replies by the kernel's time stamps: an ideal client, served in the same order and with these
+ * times alone, has the reply at `free`; `server` is that minus the intended start. A time stamp tells when the
+ * last reply of a read arrived. For those before it no time is known, so they take none, and the time of all of
+ * them counts from where the first could have started. Before each of the others was sent, the server may have
+ * been idle since the client had last looked and not found the replies before it: that time does not count.
  *
  * An ideal client sends earlier than a real one, so it need not meet the same stall. Therefore:
  *

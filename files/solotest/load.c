@@ -102,8 +102,8 @@ static bool load_check_timeouts(struct exchange *x, uint64_t looked)
     return true;
 }
 
-/* Next to a program that never sleeps, a yield costs that program's whole turn. How long one took shows when the time is
- * read next, which every turn of the load does anyway. */
+/* Next to a program that never sleeps, a yield costs that program's whole turn. How long one took shows when
+ * the time is read next, which every turn of the load does anyway. */
 static void load_judge_yield(struct exchange *x, uint64_t now)
 {
     if (x->yielded_at != 0 && since(now, x->yielded_at) > SLOW_YIELD_NS)
@@ -224,9 +224,10 @@ static struct conn *load_prepare(struct exchange *x)
     return x->staging;
 }
 
-/* True if replies may have waited for too long: a client that catches up must not send all that it is late
- * with before it reads again. On a schedule it reads even before the first of it, if that connection waits for others: a
- * reply from before the client was away would be read together with one from after, and its time stamp be lost. */
+/* True if replies may have waited for too long: a client that catches up must not send all that it is late with
+ * before it reads again. On a schedule it reads even before the first of it, if that connection waits for
+ * others: a reply from before the client was away would be read together with one from after, and its time
+ * stamp be lost. */
 static bool load_should_read(const struct exchange *x, const struct conn *c, uint64_t now)
 {
     if (exchange_is_paced(x) && c->in_flight > 0 && since(now, x->looked) > READ_EVERY_NS)

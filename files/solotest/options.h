@@ -61,7 +61,8 @@ bool parse_arguments(struct settings *s, int argc, char **argv, struct failure *
 /* Sets what the option or argument `name` sets; a message calls it `called`. */
 bool set_option(struct settings *s, const char *name, const char *called, const char *text, struct failure *f);
 
-/* How many requests the test will send; 0 if only the clock ends it (closed loop, duration), or a request to stop (windows). */
+/* How many requests the test will send; 0 if only the clock ends it (closed loop, duration), or a request to
+ * stop (windows). */
 uint64_t planned_requests(const struct settings *s);
 
 void print_help(void);

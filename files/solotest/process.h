@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The process: prepares its standard streams, password, CPU, signals, timers and memory, so that the client disturbs its own
- * measurement as little as possible.
+ * The process: prepares its standard streams, password, CPU, signals, timers and memory, so that the client
+ * disturbs its own measurement as little as possible.
  */
 #ifndef SOLOTEST_PROCESS_H
 #define SOLOTEST_PROCESS_H
@@ -26,10 +26,10 @@ bool pin_to_cpu(const struct settings *s, struct failure *f);
 /* Catches signals, and lets sleeps end without the kernel's usual slack of 50 us. */
 void prepare_process(void);
 
-/* Loads every page of the process and keeps it in memory: on a host that is short of memory, page
- * faults of the client would appear as latency of Redis. Call it when everything is allocated:
- * the load itself allocates nothing; with TLS, OpenSSL may. Only current pages are locked, so that a small RLIMIT_MEMLOCK
- * does not make a later allocation fail. */
+/* Loads every page of the process and keeps it in memory: on a host that is short of memory, page faults of the
+ * client would appear as latency of Redis. Call it when everything is allocated: the load itself allocates
+ * nothing; with TLS, OpenSSL may. Only current pages are locked, so that a small RLIMIT_MEMLOCK does not make a
+ * later allocation fail. */
 bool lock_memory(void);
 
 /* Reads the start of a small file, such as one in /proc; an empty text if that fails. */

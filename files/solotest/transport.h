@@ -40,7 +40,8 @@ struct transport {
     const struct transport_functions *does;
 };
 
-/* Continues the handshake with what was received. Then the caller sends what transport_output() returns, in any case. */
+/* Continues the handshake with what was received. Then the caller sends what transport_output() returns, in any
+ * case. */
 static inline enum handshake transport_shake_hands(struct transport *t, size_t received)
 {
     return t == NULL ? HANDSHAKE_DONE : t->does->shake_hands(t, received);
@@ -70,9 +71,9 @@ static inline struct iovec transport_room(struct transport *t, char *to)
     return t == NULL ? (struct iovec){.iov_base = to, .iov_len = READ_SIZE} : t->does->room(t);
 }
 
-/* Turns what is there after `received` more bytes into text, up to READ_SIZE bytes. Returns its size, 0 if the server
- * ended the connection, or -1: errno is EAGAIN if there is none yet, otherwise transport_problem() tells why. `whole` is
- * false if bytes followed that are not text yet. */
+/* Turns what is there after `received` more bytes into text, up to READ_SIZE bytes. Returns its size, 0 if the
+ * server ended the connection, or -1: errno is EAGAIN if there is none yet, otherwise transport_problem() tells
+ * why. `whole` is false if bytes followed that are not text yet. */
 static inline ssize_t transport_open(struct transport *t, size_t received, char *to, bool *whole)
 {
     *whole = true;

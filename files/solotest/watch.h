@@ -12,7 +12,8 @@
 
 #define WATCH_EVERY_NS (100 * NS_PER_MS)
 
-/* Begins to watch. The thread never takes a signal from the load, and inherits no real-time priority that comes later. */
+/* Begins to watch. The thread never takes a signal from the load, and inherits no real-time priority that comes
+ * later. */
 bool watch_file(const char *path, struct failure *f);
 
 #define LEASE_NS (5 * NS_PER_S)

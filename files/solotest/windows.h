@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * Windows: the bounds of the latencies for each part of a test, while it runs. A request belongs to the window in which
- * it was due. A window is closed when all of its requests are answered, and at the end of the next window at the latest:
- * what is missing then counts with its age, as unanswered. So two windows are open at a time.
+ * Windows: the bounds of the latencies for each part of a test, while it runs. A request belongs to the window
+ * in which it was due. A window is closed when all of its requests are answered, and at the end of the next
+ * window at the latest: what is missing then counts with its age, as unanswered. So two windows are open at a
+ * time.
  */
 #ifndef SOLOTEST_WINDOWS_H
 #define SOLOTEST_WINDOWS_H
