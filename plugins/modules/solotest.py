@@ -195,8 +195,7 @@ options:
         refuses a Redis with any other key, with keys that expire or are in another database than 0, with replicas, or
         that is a replica, and changes nothing then. It looks at each of its own keys, which takes one to two seconds
         per million keys.
-      - If this is V(true), a fill deletes all data of the Redis (FLUSHALL). A fill by a version without the note needs
-        that once.
+      - If this is V(true), a fill deletes all data of the Redis (FLUSHALL).
     type: bool
     default: false
   raw_samples:

@@ -177,6 +177,6 @@ class HostRecord:
         status = os.lstat(self.directory)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise HostRecordError(
-                f"{self.directory} must be a directory that only user {os.geteuid()} can write to. Look who made it "
-                "and what is in it before you correct that"
+                f"{self.directory} must be a directory that only user {os.geteuid()} can write to. Find out who made "
+                "it and what is in it before you correct that"
             )

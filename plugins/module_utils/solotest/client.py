@@ -377,8 +377,7 @@ def explain(options: t.Mapping[str, t.Any], error: t.Mapping[str, str]) -> str:
         "auth": "check username and password.",
         "tls": "does it speak TLS on this port, and are ca_certs, client_cert_file and tls_server_name right?",
         "not_ready": "it accepted a connection, but failed before the first request of the load; see its log.",
-        "refused_foreign_data": "use an empty Redis, or delete all its data with overwrite: true (needed once after "
-        "a fill by a version that left no note).",
+        "refused_foreign_data": "use an empty Redis, or delete all its data with overwrite: true.",
         "lost": "Redis closed the connection or died under the load; see its log.",
         "timeout": "Redis did not answer in time under the load; see its log and the host's memory pressure.",
         "reply": "Redis answered with errors; see requests.errors.",

@@ -158,7 +158,7 @@ def sizes_of_command(command: str, definition: str) -> Sizes:
     memory, vcpus = options.get("-m", {}), options.get("-smp", {})
     size = re.fullmatch(r"(\d+)([kmg]?)", memory.get("size", "").lower())
     if not size or not vcpus.get("cpus", "").isdigit():
-        raise DomainError(f"libvirt makes a command of QEMU of the definition that has no sizes: {command[:500]}")
+        raise DomainError(f"the command that libvirt makes for QEMU from the definition has no sizes: {command[:500]}")
     modules = sum(
         bytes_of(module.text, module.get("unit"))
         for module in ET.fromstring(definition).iterfind("./devices/memory/target/size")

@@ -176,6 +176,6 @@ def test_a_host_whose_clock_can_no_longer_be_read_is_named(fleet_run):
 
 
 def test_results_without_readings_are_not_accused(begun, make_result):
-    """Those of older versions and of custom playbooks."""
+    """Those of custom playbooks."""
     assert clocks.HostClocks(begun["fleet"]).problems("a", make_result(begun["phases"][2]), START - 1) == []
     assert clocks.changes({"sessions": [{"id": "1"}]}) == {} and clocks.changes({}) == {}
