@@ -185,7 +185,7 @@ static void test_phase(const struct settings *s, const struct credentials *who, 
 static void perform(const struct settings *s, struct credentials *who, struct outcome *o)
 {
     FILE *raw = NULL;
-    if (s->raw_file != NULL && (raw = fopen(s->raw_file, "w")) == NULL)
+    if (s->raw_file != NULL && (raw = create_file(s->raw_file)) == NULL)
         (void)(interrupted
                    ? fail_interrupted(&o->failure)
                    : fail(&o->failure, EXIT_OUTPUT, "output", "cannot write %s: %s", s->raw_file, strerror(errno)));

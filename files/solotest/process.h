@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "connection.h"
 #include "failure.h"
@@ -31,6 +32,10 @@ void prepare_process(void);
  * nothing; with TLS, OpenSSL may. Only current pages are locked, so that a small RLIMIT_MEMLOCK does not make a
  * later allocation fail. */
 bool lock_memory(void);
+
+/* Creates or empties a file to write to, also a pipe or device. What somebody else has put in its place is left as it is:
+ * a link, a file, or a second name of one. Returns NULL and sets errno if that fails. */
+FILE *create_file(const char *path);
 
 /* Reads the start of a small file, such as one in /proc; an empty text if that fails. */
 void read_small_file(const char *path, char *to, size_t size);

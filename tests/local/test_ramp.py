@@ -15,7 +15,8 @@ import subprocess
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import children, groups, members, session
+from ansible_collections.memstretch.density.plugins.module_utils.host import children
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, members, session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 
 from . import test_charged_dram

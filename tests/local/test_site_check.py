@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import glob
+import os
 import pathlib
+import socket
 import struct
+import subprocess
 
 import pytest
 import yaml
@@ -23,13 +26,14 @@ SITE = ("-e", "selftest_checks=site")
 
 
 def redis_servers():
+    """The Redis servers of site checks, which write into a directory of the check."""
     found = set()
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    for path in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if "redis-server" in path.read_text(encoding="utf-8", errors="replace"):
-                found.add(path.parent.name)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+            if "/site-" in os.readlink(path / "fd" / "1") and "redis-server" in (path / "cmdline").read_text("utf-8"):
+                found.add(path.name)
+        except (FileNotFoundError, ProcessLookupError, PermissionError, UnicodeDecodeError):
+            continue  # it has ended, or is somebody else's
     return found
 
 
@@ -41,21 +45,35 @@ def inventory(fleet, **variables):
 
 
 def test_a_site_is_measured_and_judged_and_nothing_stays(fleet):
-    before = redis_servers()
     outcome = fleet.run_playbook(*SITE, playbook="selftest", inventory=inventory(fleet))
     assert outcome.status == 0, outcome.output
     assert "Site check of this_machine: avg " in outcome.output and "a study can see a factor of " in outcome.output
     document = fleet.document("site_check", "site_check")
     assert len(document["measured"]["this_machine"]["blocks"]) == 3
     assert set(document["hosts"]["this_machine"]["noise"]) == {"avg_us", "p99_us"}
-    assert not [pid for pid in redis_servers() - before if "site-" in _arguments(pid)]
+    assert redis_servers() == set()
 
 
-def _arguments(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
+@pytest.mark.usefixtures("needs_root")
+def test_the_redis_of_the_check_is_neither_roots_nor_anybodys(fleet):
+    """Any user of the machine can reach its port, and could let root's Redis write files."""
+    found = set()
+    process = fleet.start(*SITE, playbook="selftest", inventory=inventory(fleet, site_check_block_seconds=3))
+    wait_for("the Redis", lambda: found.update(listening(redis_servers())) or found, process)
+    assert len(found) == 1
+    for pid, port in found:
+        with socket.create_connection(("127.0.0.1", port), 5) as stranger:
+            stranger.sendall(b"CONFIG SET dir /root\r\n")
+            assert stranger.recv(100).startswith(b"-NOAUTH")
+        assert pathlib.Path(f"/proc/{pid}").stat().st_uid != 0
+    assert fleet.wait(process).status == 0
+
+
+def listening(pids):
+    """The processes that listen, with their ports."""
+    lines = subprocess.run(["ss", "-Hltnp"], check=True, capture_output=True, text=True).stdout.splitlines()
+    ports = {pid: int(line.split()[3].rpartition(":")[2]) for line in lines for pid in pids if f"pid={pid}," in line}
+    return set(ports.items())
 
 
 def test_a_site_that_is_too_noisy_is_refused_if_asked_for(fleet):

@@ -19,13 +19,14 @@ import time
 import traceback
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host import children
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
     KernelLogUnknown,
     read_kernel_log,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import children, decisions, groups
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import decisions, groups
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, sample
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import (
     Member,

@@ -14,7 +14,7 @@ import shutil
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.children import (
+from ansible_collections.memstretch.density.plugins.module_utils.host.children import (
     KILLED_FIRST,
     Child,
     Spawn,

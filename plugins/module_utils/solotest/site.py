@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
+import secrets
 import shutil
 import signal
 import socket
@@ -18,7 +20,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.background import BackgroundProgram
+from ansible_collections.memstretch.density.plugins.module_utils.host.children import Child, Spawn, end
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import cpu_ticks, stolen_share
@@ -33,6 +35,8 @@ RANGES: Ranges = {
 }
 _HOST = "127.0.0.1"
 _PATIENCE_S = 30.0
+# Whose the Redis may be, the best first.
+_USERS = ("redis", "valkey", "nobody")
 
 
 class Load(t.NamedTuple):
@@ -48,32 +52,49 @@ class SiteError(Exception):
     """The host cannot be measured; the message says why."""
 
 
+class Server(t.NamedTuple):
+    """A Redis of the check: its port and its password."""
+
+    port: int
+    password: str
+
+
 @contextlib.contextmanager
-def small_redis(executable: str, run_command: RunCommand) -> t.Iterator[int]:
-    """Run a Redis without persistence, and yield its port.
+def small_redis(executable: str) -> t.Iterator[Server]:
+    """Run a Redis without persistence, and yield it.
+
+    Any user of the host can reach it: so it has a password, and it is not root's.
 
     Raises:
         SiteError: it does not start.
     """
     directory = tempfile.mkdtemp(prefix="site-", dir=private_directory())
     try:
-        port = _free_port()
-        log = os.path.join(directory, "redis.log")
-        options = {"port": port, "bind": _HOST, "save": "", "appendonly": "no", "dir": directory, "logfile": log}
-        command = [executable, *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+        server = Server(_free_port(), secrets.token_hex(16))
+        spawn = Spawn([executable, "-"], os.path.join(directory, "output"), _configuration(server), user=_user())
+        program = Child(spawn)
         try:
-            program = BackgroundProgram(run_command, command)
-        except OSError as error:
-            raise SiteError(
-                f"cannot run {executable}: {error.strerror}; install a Redis server on this host"
-            ) from error
-        try:
-            _wait(program, port, log)
-            yield port
+            _wait(program, server.port)
+            yield server
         finally:
-            program.stop(signal.SIGTERM)
+            end([program], signal.SIGTERM, _PATIENCE_S)
     finally:
         shutil.rmtree(directory)
+
+
+def _user() -> str:
+    """Return whose the Redis is to be: empty for this user, unless that is root."""
+    if os.geteuid():
+        return ""
+    for name in _USERS:
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name).pw_name
+    raise SiteError(f"this host has none of the users {', '.join(_USERS)}, and its Redis must not be root's")
+
+
+def _configuration(server: Server) -> str:
+    lines = [f"port {server.port}", f"bind {_HOST}", f"requirepass {server.password}", 'save ""', "appendonly no"]
+    return "\n".join([*lines, "dir /", ""])
 
 
 def _free_port() -> int:
@@ -82,16 +103,15 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait(program: BackgroundProgram, port: int, log: str) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while program.runs() and time.monotonic() < end:
+def _wait(program: Child, port: int) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while not program.ended() and time.monotonic() < until:
         try:
             socket.create_connection((_HOST, port), timeout=1).close()
             return
         except OSError:
             time.sleep(0.02)
-    text = HostFiles().text(log) or ""
-    raise SiteError(f"the Redis of the site check did not start on port {port}: {text.strip()[-400:]}")
+    raise SiteError(f"the Redis of the site check did not start on port {port}: {program.says()}")
 
 
 def measure(
@@ -120,21 +140,22 @@ def measure(
         SiteError: Redis or the client failed.
         CpuIdleError: the CPUs cannot be kept awake.
     """
-    with kept_awake() if cpu_idle == "awake" else contextlib.nullcontext(), small_redis(redis, run_command) as port:
-        where = [str(port), str(load.value_size), str(load.key_count)]
-        _run([executable, "--json", "fill", *where], run_command)
+    with kept_awake() if cpu_idle == "awake" else contextlib.nullcontext(), small_redis(redis) as server:
+        where = [str(server.port), str(load.value_size), str(load.key_count)]
+        _run([executable, "--json", "fill", *where], server, run_command)
         options = ["--json", "--arrivals=jitter", f"--pacing={load.pacing}", f"--duration={block_seconds:f}"]
         command = [executable, *options, "test", *where, "0", f"{load.rate:f}"]
         before = cpu_ticks()
         # The first block wakes the CPUs and fills caches, so it does not count.
-        measured = [_run(command, run_command) for _block in range(blocks + 1)][1:]
+        measured = [_run(command, server, run_command) for _block in range(blocks + 1)][1:]
         stolen, awake = stolen_share(before, cpu_ticks()), stays_awake(HostFiles())
     return {"blocks": [_figures(each["latency"]) for each in measured], "stolen": stolen, "awake": awake}
 
 
-def _run(command: list[str], run_command: RunCommand) -> dict[str, t.Any]:
+def _run(command: list[str], server: Server, run_command: RunCommand) -> dict[str, t.Any]:
     """Run the client and return what it measured."""
-    status, output, diagnostics = run_to_end(run_command, command)
+    environment = {"SOLOTEST_PASSWORD": server.password}
+    status, output, diagnostics = run_to_end(run_command, command, environ_update=environment)
     try:
         report = json.loads(output)
     except ValueError:

@@ -503,6 +503,36 @@ def test_raw_that_cannot_be_opened_is_found_before_the_test(any_solotest, filled
     assert result.code == 6 and error(result) == "output" and result.json["test"] is None
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another user need root")
+@pytest.mark.parametrize("what", ["link", "file", "second name"])
+def test_raw_leaves_what_somebody_else_has_put_in_its_place(any_solotest, filled, tmp_path, what):
+    """In a directory in which others may write, a user waits for root to write raw samples there."""
+    tmp_path.chmod(0o777)
+    victim, raw = tmp_path / "victim", tmp_path / "raw"
+    victim.write_text("precious", encoding="ascii")
+    if what == "link":
+        raw.symlink_to(victim)
+        os.lchown(raw, 1000, 1000)
+    elif what == "file":
+        raw = victim
+        os.chown(victim, 1000, 1000)
+    else:
+        os.link(victim, raw)
+    result = any_solotest.run("--raw", raw, *measure(filled.port))
+    assert result.code == 6 and f"cannot write {raw}: Operation not permitted" in result.messages, result
+    assert victim.read_text(encoding="ascii") == "precious"
+
+
+def test_raw_replaces_a_file_of_ours_also_behind_our_link(any_solotest, filled, tmp_path):
+    raw, link = tmp_path / "raw", tmp_path / "link"
+    raw.write_bytes(b"x" * 10**6)
+    link.symlink_to(raw)
+    for path in (raw, link):
+        assert any_solotest.run("--raw", path, *measure(filled.port)).code == 0
+        assert raw.stat().st_size < 10**6
+        raw.write_bytes(b"x" * 10**6)
+
+
 def test_raw_that_cannot_be_written_leaves_the_result(any_solotest, filled):
     result = any_solotest.run("--raw", "/dev/full", *measure(filled.port))
     assert result.code == 6 and error(result) == "output" and result.json["test"]["requests"]["ok"] == 50

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The processes of a ramp."""
+"""Processes that are given their input and another user, and that die with their parent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import children
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.children import Child, Spawn
+from ansible_collections.memstretch.density.plugins.module_utils.host import children
+from ansible_collections.memstretch.density.plugins.module_utils.host.children import Child, Spawn
 
 
 def wait_until(condition):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The processes of a ramp: Redis servers and their clients, children of the conductor that die with it."""
+"""Child processes, such as Redis servers and their clients, that may be another user's and die with this process."""
 
 from __future__ import annotations
 
