@@ -3,6 +3,7 @@
 #include "connection.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "clock.h"
 #include "network.h"
+#include "numbers.h"
 #include "signals.h"
 #include "tls.h"
 
@@ -253,6 +255,8 @@ redisReply *conn_command(struct conn *c, double timeout, struct failure *f, int 
     return reply;
 }
 
+#define TOO_MANY "ERR max number of clients"
+
 static bool starts_with(const char *text, const char *prefix)
 {
     return strncmp(text, prefix, strlen(prefix)) == 0;
@@ -265,13 +269,21 @@ static const char *refusal_kind(const redisReply *reply, bool authenticating)
 {
     if (reply->type != REDIS_REPLY_ERROR)
         return NULL;
-    if (starts_with(reply->str, "ERR max number of clients"))
+    if (starts_with(reply->str, TOO_MANY))
         return "no_client"; /* whatever was asked */
     if (starts_with(reply->str, "DENIED"))
         return "connect";
     if (authenticating || starts_with(reply->str, "NOAUTH"))
         return "auth";
     return starts_with(reply->str, "ERR") ? "connect" : NULL;
+}
+
+/* The length of the code that an error begins with, such as WRONGPASS; with that of a limit of clients, which is ERR. */
+static int code_length(const char *error)
+{
+    if (starts_with(error, TOO_MANY))
+        return (int)strlen(TOO_MANY);
+    return (int)min_u64(strspn(error, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), 32);
 }
 
 /* There was no working connection yet. */
@@ -299,8 +311,10 @@ bool conn_authenticate(struct conn *c, const struct credentials *who, const stru
         return false;
     }
     const char *refused = refusal_kind(reply, who->present);
+    /* A server without the command AUTH repeats the password in its error. */
     if (refused != NULL)
-        (void)fail(f, EXIT_CONNECT, refused, "access denied: %s", reply->str);
+        (void)fail(f, EXIT_CONNECT, refused, "access denied: %.*s", who->present ? code_length(reply->str) : INT_MAX,
+                   reply->str);
     freeReplyObject(reply);
     return refused == NULL;
 }

@@ -233,6 +233,15 @@ def test_wrong_password(any_solotest, locked):
     assert 'wrong"' not in result.output
 
 
+@pytest.mark.parametrize("password", ["s3cret-" * 4, "s3cret-" * 40])
+def test_a_password_that_redis_repeats_is_in_no_message(any_solotest, password):
+    """Without the command AUTH, Redis says which arguments it was given."""
+    with Redis("--rename-command", "AUTH", "") as server:
+        result = any_solotest.run(*measure(server.port), environment={"SOLOTEST_PASSWORD": password})
+    assert result.code == 3 and error(result) == "auth" and "access denied: ERR" in result.messages
+    assert "s3cret" not in result.messages + result.output
+
+
 def test_right_password_by_environment_and_by_file(any_solotest, locked, tmp_path):
     environment = {"SOLOTEST_PASSWORD": PASSWORD}
     result = any_solotest.run("--json", "fill", locked.port, 10, 100, environment=environment)
