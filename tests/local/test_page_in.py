@@ -110,21 +110,23 @@ def test_a_drive_without_swap_is_read_page_by_page(fleet):
 
 def test_below_a_directory_nothing_is_left(fleet, tmp_path):
     """Not while it is read either, so that Ctrl-C, a killed playbook or a power cut leaves nothing."""
-    figures = measured(fleet, drive=str(tmp_path), samples=200)["page_in_latency"]
-    assert figures["tier"] == "devices" and figures["page_ins"] == 200 and os.listdir(tmp_path) == []
+    place = tmp_path / "place"
+    place.mkdir()
+    figures = measured(fleet, drive=str(place), samples=200)["page_in_latency"]
+    assert figures["tier"] == "devices" and figures["page_ins"] == 200 and os.listdir(place) == []
 
     pid = os.fork()
     if not pid:
-        page_in.read_drive(str(tmp_path), 1_000_000, 60)
+        page_in.read_drive(str(place), 1_000_000, 60)
         os._exit(0)
     try:
         fds = pathlib.Path(f"/proc/{pid}/fd")
-        wait_for("the file", lambda: any(str(tmp_path) in os.readlink(each) for each in fds.iterdir()))
-        assert os.listdir(tmp_path) == []
+        wait_for("the file", lambda: any(str(place) in os.readlink(each) for each in fds.iterdir()))
+        assert os.listdir(place) == []
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(place) == []
 
 
 def test_swap_without_room_and_bad_options_are_refused(untuned_machine, fleet):
