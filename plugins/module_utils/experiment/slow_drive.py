@@ -14,7 +14,7 @@ import os
 import re
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_checked
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, mounts
 
 _IOPS, _BYTES = "blkio.throttle.write_iops_device", "blkio.throttle.write_bps_device"
 _IMAGE, _MOUNT = "drive.img", "drive"
@@ -30,10 +30,9 @@ def throttle_directory(files: HostFiles) -> str:
     Raises:
         SlowDriveError: this host has none.
     """
-    for line in (files.text("/proc/mounts") or "").splitlines():
-        _device, place, kind, options = line.split()[:4]
-        if kind == "cgroup" and "blkio" in options.split(","):
-            return place
+    for mount in mounts(files):
+        if mount.kind == "cgroup" and "blkio" in mount.options.split(","):
+            return mount.place
     raise SlowDriveError(
         "emulated_iops: this host has no controller blkio of cgroup version 1, which limits the writes of the emulated "
         "drive; boot it with systemd.unified_cgroup_hierarchy=0, or use 0 for a real drive"

@@ -20,7 +20,7 @@ import struct
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, mounts
 
 # Documentation/admin-guide/mm/pagemap.rst: the bits of an entry of pagemap, and of kpageflags.
 _FRAME = (1 << 55) - 1
@@ -161,10 +161,12 @@ class PageFiles:
         """Return the process, the number of the first page and of all pages of each area of memory it has mapped."""
         size = os.sysconf("SC_PAGE_SIZE")
         found = []
-        for line in (self._files.text(f"/proc/{pid}/maps") or "").splitlines():
-            words = line.split(None, 5)
+        for line in (self._files.text(f"/proc/{pid}/maps") or "").split("\n"):
+            words = line.split(" ", 5)  # the name of a file may have any character but the end of a line
+            if len(words) < 5:
+                continue
             addresses, rights, _offset, device, inode = words[:5]
-            path = words[5] if len(words) > 5 else ""
+            path = words[5].lstrip(" ") if len(words) > 5 else ""
             if rights.startswith("---") or path in _NOT_MEMORY:
                 continue
             if inode == "0" or path.startswith(_MEMORY_PATHS) or device in self._mounted:
@@ -175,10 +177,9 @@ class PageFiles:
     def _memory_devices(self) -> set[str]:
         """Return the devices of mounted file systems whose files are in memory, as /proc/PID/maps writes them."""
         found = set()
-        for line in (self._files.text("/proc/self/mountinfo") or "").splitlines():
-            mount, _dash, source = line.partition(" - ")
-            if source.split()[0] in _MEMORY_FILE_SYSTEMS:
-                major, minor = mount.split()[2].split(":")
+        for mount in mounts(self._files):
+            if mount.kind in _MEMORY_FILE_SYSTEMS:
+                major, minor = mount.number.split(":")
                 found.add(f"{int(major):02x}:{int(minor):02x}")
         return found
 

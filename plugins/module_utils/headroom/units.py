@@ -21,6 +21,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 
 STATE_FILES = "/run/libvirt/qemu"
 MOST_UNITS = 1000
+LONGEST_NAME = 200
+MOST_BYTES = 2**60
 PROCESS = "process:"
 # What a systemd unit that has processes can be.
 UNIT_TYPES = (".service", ".scope", ".slice", ".socket", ".mount", ".swap")
@@ -97,7 +99,17 @@ def find(files: HostFiles, patterns: t.Sequence[str]) -> list[Unit]:
 def _limited(found: list[Unit]) -> list[Unit]:
     if len(found) > MOST_UNITS:
         raise SettingError(f"units: {len(found):,} match on this host; at most {MOST_UNITS:,} are looked at")
-    return sorted(found)
+    return sorted(map(_plausible, found))
+
+
+def _plausible(unit: Unit) -> Unit:
+    """Return a unit whose name is a short line of text, and without a size that no host has.
+
+    Any user of the host may have chosen them, and the controller refuses the whole look because of one.
+    """
+    name = "".join(each if each.isprintable() else "?" for each in unit.name[:LONGEST_NAME])
+    sizes = [size if size is not None and size <= MOST_BYTES else None for size in unit[3:]]
+    return Unit(name, unit.kind, unit.pids, *sizes)
 
 
 def _groups(processes: t.Sequence[_Process], pattern: str) -> list[Unit]:
@@ -128,11 +140,12 @@ def _processes(files: HostFiles) -> list[_Process]:
     for name in files.names("/proc"):
         if not name.isdigit():
             continue
-        lines = (files.text(f"/proc/{name}/cgroup") or "").splitlines()
+        # The name of a group may have any character but the end of a line.
+        lines = (files.text(f"/proc/{name}/cgroup") or "").split("\n")
         # In version 1, only the hierarchies of memory and of systemd show whose memory it is.
         groups = {
             path
-            for number, controllers, path in (line.split(":", 2) for line in lines)
+            for number, controllers, path in (line.split(":", 2) for line in lines if line)
             if path != "/" and (number == "0" or "memory" in controllers.split(",") or controllers == "name=systemd")
         }
         found.append(_Process(int(name), files.text(f"/proc/{name}/comm") or "", tuple(sorted(groups))))

@@ -123,7 +123,8 @@ class ChargedDram:
         for pid in self._files.names("/proc"):
             if not pid.isdigit() or not (self._files.text(f"/proc/{pid}/comm") or "").startswith(name):
                 continue
-            groups = [line.split(":", 2)[2] for line in (self._files.text(f"/proc/{pid}/cgroup") or "").splitlines()]
+            lines = filter(None, (self._files.text(f"/proc/{pid}/cgroup") or "").split("\n"))
+            groups = [line.split(":", 2)[2] for line in lines]
             if group and any(f"{path}/".startswith(f"{group}/") for path in groups):
                 continue
             pages = (self._files.text(f"/proc/{pid}/statm") or "0 0").split()[1]

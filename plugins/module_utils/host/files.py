@@ -81,6 +81,45 @@ class HostFiles:
         return os.path.exists(self.path(name))
 
 
+class Mount(t.NamedTuple):
+    """A mount, as /proc/PID/mountinfo shows it.
+
+    Attributes:
+        number: of its device, such as C(8:1).
+        root: what of the file system is mounted.
+        place: where.
+        kind: of the file system.
+        source: its device, or whatever the file system calls so.
+        options: of the file system.
+    """
+
+    number: str
+    root: str
+    place: str
+    kind: str
+    source: str
+    options: str
+
+
+def mounts(files: HostFiles, process: str = "self") -> list[Mount]:
+    """Return the mounts that a process sees.
+
+    Any user can mount something, by FUSE, at a directory with any name. The kernel escapes blanks, tabs and line feeds
+    in it. Python takes more characters for blanks and ends of lines.
+    """
+    found = []
+    for line in (files.text(f"/proc/{process}/mountinfo") or "").split("\n"):
+        words, _dash, rest = line.partition(" - ")
+        if rest:
+            _number, _parent, device, root, place = map(_unescaped, words.split(" ")[:5])
+            found.append(Mount(device, root, place, *map(_unescaped, rest.split(" ")[:3])))
+    return found
+
+
+def _unescaped(word: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), word)
+
+
 def parse_cpu_list(text: str | None) -> list[int]:
     """Return the numbers of a list in the kernel's notation, such as "0-3,8"."""
     numbers: list[int] = []
@@ -109,7 +148,7 @@ def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
         name, kind, size, used, priority = line.split()
         areas.append(
             {
-                "name": re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), name),
+                "name": _unescaped(name),
                 "type": kind,
                 "size_bytes": int(size) * 1024,
                 "used_bytes": int(used) * 1024,

@@ -24,6 +24,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.disks impo
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
     meminfo,
+    mounts,
     parse_cpu_list,
     swap_areas,
 )
@@ -459,7 +460,7 @@ def _value(text: str | None) -> bool | int | str | None:
 def _cgroup_paths(files: HostFiles) -> tuple[str | None, str | None]:
     """Return the path of this process's control group in the memory hierarchy of version 1, and in version 2."""
     v1 = v2 = None
-    for line in (files.text("/proc/self/cgroup") or "").splitlines():
+    for line in filter(None, (files.text("/proc/self/cgroup") or "").split("\n")):
         number, controllers, path = line.split(":", 2)
         if number == "0":
             v2 = path
@@ -470,11 +471,9 @@ def _cgroup_paths(files: HostFiles) -> tuple[str | None, str | None]:
 
 def _cgroup_directories(files: HostFiles, kind: str, path: str) -> list[str]:
     """Return the directories of a control group and of its visible parents, topmost first."""
-    for line in (files.text("/proc/self/mountinfo") or "").splitlines():
-        mount, _dash, source = line.partition(" - ")
-        root, point = mount.split()[3:5]
-        fs_type, _device, options = source.split()[:3]
-        if fs_type != kind or (kind == "cgroup" and "memory" not in options.split(",")):
+    for mount in mounts(files):
+        root, point = mount.root, mount.place
+        if mount.kind != kind or (kind == "cgroup" and "memory" not in mount.options.split(",")):
             continue
         # In a container the root of the mount may be the container's own group.
         inside = os.path.relpath(path, root) if path.startswith(root.rstrip("/") + "/") or path == root else "."

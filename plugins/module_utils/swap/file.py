@@ -14,7 +14,7 @@ import os
 import stat
 import uuid
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, unsafe_directory
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, mounts, unsafe_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import DIRECTORY
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, areas
@@ -174,9 +174,7 @@ def why_foreign(path: str, identifiers: list[str]) -> str | None:
 def file_system_of(files: HostFiles, directory: str) -> str:
     """Return the type of the file system that a directory is on."""
     longest, kind = "", "no file system"
-    for line in (files.text("/proc/self/mountinfo") or "").splitlines():
-        words, _dash, rest = line.partition(" - ")
-        mount = words.split()[4].encode().decode("unicode_escape")
-        if (directory + "/").startswith(mount.rstrip("/") + "/") and len(mount) >= len(longest):
-            longest, kind = mount, rest.split()[0]
+    for mount in mounts(files):
+        if (directory + "/").startswith(mount.place.rstrip("/") + "/") and len(mount.place) >= len(longest):
+            longest, kind = mount.place, mount.kind
     return kind

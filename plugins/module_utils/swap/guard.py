@@ -22,7 +22,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_wwid, real_disks
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, mounts, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import (
     Disk,
@@ -208,14 +208,11 @@ class Guard:
         """Return all mounts, also those that only process 1 sees, as device number and directory."""
         found: dict[tuple[str, str], None] = {}
         for process in ("self", "1"):
-            for line in (self.files.text(f"/proc/{process}/mountinfo") or "").splitlines():
-                words, _dash, rest = line.partition(" - ")
-                number, where = words.split()[2], words.split()[4].encode().decode("unicode_escape")
+            for mount in mounts(self.files, process):
+                found[(mount.number, mount.place)] = None
                 # Btrfs shows a device number of its own; the source names the disk.
-                source = rest.split()[1]
-                found[(number, where)] = None
-                if source.startswith("/dev/"):
-                    found[(device_number(source) or number, where)] = None
+                if mount.source.startswith("/dev/"):
+                    found[(device_number(mount.source) or mount.number, mount.place)] = None
         return list(found)
 
     def mapper_name(self, name: str) -> str:

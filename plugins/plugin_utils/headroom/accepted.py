@@ -8,7 +8,11 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import MOST_AGES
-from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import MOST_UNITS
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import (
+    LONGEST_NAME,
+    MOST_BYTES,
+    MOST_UNITS,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import (
     Fields,
     Flag,
@@ -24,7 +28,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     refuse,
 )
 
-_BYTES = Whole(0, 2**60)
+_BYTES = Whole(0, MOST_BYTES)
 _MAYBE_BYTES = Optional(_BYTES)
 _EACH_SECOND = Optional(Real(0, 1e12))
 _SHARE = Optional(Real(0, 1e4))
@@ -33,7 +37,7 @@ _AGE = Fields(
 )
 _UNIT = Fields(
     {
-        "name": Text(),
+        "name": Text(LONGEST_NAME),
         "kind": OneOf(("vm", "systemd unit", "control group", "process")),
         "given_bytes": _MAYBE_BYTES,
         "balloon_bytes": _MAYBE_BYTES,

@@ -11,20 +11,21 @@ from ansible_collections.memstretch.density.plugins.module_utils.experiment impo
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 
-def mounts(tmp_path, text):
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc" / "mounts").write_text(text)
+def mounts(tmp_path, *lines):
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    text = "".join(f"30 25 0:{number} / {line}\n" for number, line in enumerate(lines))
+    (tmp_path / "proc" / "self" / "mountinfo").write_text(text)
     return HostFiles(str(tmp_path))
 
 
 def test_the_controller_of_version_1_is_found_wherever_it_is_mounted(tmp_path):
-    files = mounts(tmp_path, "cgroup /cg/memory cgroup rw,memory 0 0\ncgroup /cg/io cgroup rw,relatime,blkio 0 0\n")
+    files = mounts(tmp_path, "/cg/memory rw - cgroup cgroup rw,memory", "/cg/io rw - cgroup cgroup rw,blkio")
 
     assert slow_drive.throttle_directory(files) == "/cg/io"
 
 
 def test_a_host_without_it_is_refused_with_what_to_do(tmp_path):
-    files = mounts(tmp_path, "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
+    files = mounts(tmp_path, "/sys/fs/cgroup rw - cgroup2 cgroup2 rw")
 
     with pytest.raises(slow_drive.SlowDriveError, match="emulated_iops: .* version 1.* use 0 for a real drive"):
         slow_drive.throttle_directory(files)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import pathlib
 import random
 
 import pytest
@@ -53,6 +54,15 @@ def test_pages_are_drawn_once_each(page_files, memory):
     assert len(set(places)) == len(places) > 800
     # This process itself allocates and frees memory at the same time.
     assert sum(page_files.frame_of(page) == (True, page.frame) for page in drawn.pages) > 0.95 * len(places)
+
+
+def test_the_name_of_a_mapped_file_does_not_end_the_look(page_files, memory, tmp_path):
+    """Any user may map a file with any name; Python takes more characters for the end of a line than the kernel."""
+    path = tmp_path / "a\x0bb\x1cc d\u2028e"
+    path.write_bytes(b"x" * PAGE)
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), PAGE):
+        assert path.name in pathlib.Path("/proc/self/maps").read_text(encoding="utf-8")
+        assert len(page_files.draw(HERE, 100, random.Random(1)).pages) > 50
 
 
 def test_a_unit_with_less_memory_gives_all_that_it_has(page_files, memory):

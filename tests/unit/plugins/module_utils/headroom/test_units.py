@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import units
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import accepted
 
 STATE = """<domstatus state='running' reason='booted' pid='{pid}'>
   <monitor path='/var/lib/libvirt/qemu/domain-1-{name}/monitor.sock' type='unix'/>
@@ -124,3 +125,19 @@ def test_what_names_nothing_is_refused(pattern):
 
 def test_what_is_documented_is_accepted():
     units.check(["redis@*.service", "machine.slice", "/kubepods/*", "process:redis-server"])
+
+
+def test_what_a_user_of_the_host_calls_a_process_or_a_group_spoils_no_look(host):
+    """The controller would refuse the whole answer of the host, or the module would end in a traceback."""
+    name = "x\x1b[2J" + 300 * "y"
+    host(7, "qemu", command=("/usr/bin/qemu-system-x86_64", "-name", name, "-m", f"{10**30}G"))
+    files = host(8, "redis\x0bserver", cgroup="0::/user.slice/\x0b\x1cevil.service\n")
+
+    (vm,) = units.find(files, [])
+    assert vm.name == "x?[2J" + 195 * "y" and vm.given_bytes is None and vm.balloon_bytes is None
+    assert [each.name for each in units.find(files, ["*.service", "process:redis*"])] == [
+        "??evil.service",
+        "redis?server-8",
+    ]
+    for found in units.find(files, []):
+        accepted.DOCUMENT.required["units"].kind.required["name"].check("name", found.name)

@@ -13,7 +13,9 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
+    Mount,
     meminfo,
+    mounts,
     parse_cpu_list,
     private_directory,
     read_file,
@@ -172,3 +174,19 @@ def test_a_private_directory_of_another_user_is_refused(needs_root, tmp_path):
 
     with pytest.raises(OSError, match=f"{path} is not a directory that belongs to user .*; remove it"):
         private_directory(str(tmp_path))
+
+
+def test_a_mount_that_a_user_has_made_hides_no_other_one(tmp_path):
+    """With FUSE, any user mounts at a directory of any name, with any source."""
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    lines = (
+        "22 1 259:1 / / rw shared:1 master:2 - ext4 /dev/a rw",
+        "23 22 0:50 / /home/u/a\x0b\x1cb\u2028c\u00a0d\\040e rw,nosuid - fuse.x x\u2003y\\040z rw,user_id=1000",
+        "24 22 259:2 / /srv/caf\u00e9 rw - xfs /dev/b rw,noquota",
+    )
+    (tmp_path / "proc" / "self" / "mountinfo").write_text("\n".join((*lines, "")), encoding="utf-8")
+    assert mounts(HostFiles(str(tmp_path))) == [
+        Mount("259:1", "/", "/", "ext4", "/dev/a", "rw"),
+        Mount("0:50", "/", "/home/u/a\x0b\x1cb\u2028c\u00a0d e", "fuse.x", "x\u2003y z", "rw,user_id=1000"),
+        Mount("259:2", "/", "/srv/caf\u00e9", "xfs", "/dev/b", "rw,noquota"),
+    ]
