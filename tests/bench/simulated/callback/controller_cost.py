@@ -18,6 +18,7 @@ author:
 import json
 import multiprocessing
 import os
+import pathlib
 import resource
 
 from ansible.plugins.callback import CallbackBase
@@ -47,7 +48,8 @@ class CallbackModule(CallbackBase):
         HostVars.raw_get = _counted
         self._task = "start"
         self._before = (0.0, 0)
-        self._file = open(os.environ["SIMULATED_COSTS"], "w", encoding="utf-8")  # noqa: SIM115
+        self._lines = pathlib.Path(os.environ["SIMULATED_COSTS"])
+        self._lines.write_text("", encoding="utf-8")
 
     def v2_playbook_on_task_start(self, task, is_conditional):
         self._end(task.get_name())
@@ -59,5 +61,6 @@ class CallbackModule(CallbackBase):
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         now = (sum(each.ru_utime + each.ru_stime for each in used), _LOOKUPS.value)
         line = {"task": self._task, "cpu_s": now[0] - self._before[0], "hostvars": now[1] - self._before[1]}
-        print(json.dumps({**line, "rss_mb": used[0].ru_maxrss / 1000}), file=self._file, flush=True)
+        with self._lines.open("a", encoding="utf-8") as file:
+            print(json.dumps({**line, "rss_mb": used[0].ru_maxrss / 1000}), file=file)
         self._task, self._before = following, now
