@@ -98,3 +98,40 @@ def test_the_readme_lists_what_is_public():
         r"^## What is public\n(.*?)^## ", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     assert set(re.findall(r"`(\w+)`", section)) == PUBLIC | PUBLIC_PLUGINS
+
+
+def calls(document):
+    """Yield the name and the options of each call of a module of ours in a document."""
+    if isinstance(document, list):
+        for each in document:
+            yield from calls(each)
+    elif isinstance(document, dict):
+        for key, value in document.items():
+            if str(key).startswith("memstretch.density."):
+                yield key.rpartition(".")[2], value if isinstance(value, dict) else {}
+            yield from calls(value)
+
+
+@pytest.mark.parametrize("place", ["molecule", "playbooks", "roles"])
+def test_every_module_that_is_called_exists_and_has_the_options(place):
+    """A module that was renamed or merged may still be called where no unit test runs, as on throwaway machines."""
+    allowed = {}
+    for name in NAMES:
+        texts = [importlib.import_module(f"{PLUGINS}.modules.{name}").DOCUMENTATION]
+        for fragment in yaml.safe_load(texts[0]).get("extends_documentation_fragment", []):
+            if fragment.startswith("memstretch.density."):
+                module = importlib.import_module(f"{PLUGINS}.doc_fragments.{fragment.rpartition('.')[2]}")
+                texts.append(module.ModuleDocFragment.DOCUMENTATION)
+        allowed[name] = {option for text in texts for option in yaml.safe_load(text).get("options") or {}}
+    found = [
+        (str(path.relative_to(ROOT)), name, options)
+        for path in sorted((ROOT / place).glob("**/*.yml"))
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        for name, options in calls(document)
+    ]
+    wrong = [
+        (path, name, sorted(set(options) - allowed.get(name, set())))
+        for path, name, options in found
+        if name not in allowed or set(options) - allowed[name]
+    ]
+    assert found and wrong == []
