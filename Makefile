@@ -331,6 +331,7 @@ bench: setup-test ## Measure speed claims and the claims of intervals; needs roo
 	@$(AS_ROOT) $(BIN)/python tests/bench/client/run.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/bounds.py
 	@$(BIN)/python tests/bench/arrivals.py
+	@$(BIN)/python tests/bench/values.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/cpu_idle.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/charged_dram.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/ramp_causes.py

@@ -99,7 +99,7 @@ const struct option_spec option_specs[] = {
     REAL("--stagger", stagger, "FRACTION", 0, 0.999999999,
          "send the first request that fraction of 1/FREQUENCY later (0)"),
     INTEGER("--seed", seed, "N", 0, MAX_SEED, "the same seed gives the same keys and values (random)"),
-    REAL("--compressibility", compressibility, "R", 0, 1, "constant share of each value (0)"),
+    REAL("--compressibility", compressibility, "R", 0, 1, "share of the values that LZ4 saves (0)"),
     CHOICE("--realtime", realtime, realtime_names,
            "run at a real-time priority while requests are sent, and sleep between them (auto: where it may)"),
     INTEGER("--cpu", cpu, "N", 0, CPU_SETSIZE - 1, "run on this CPU only"),

@@ -75,15 +75,3 @@ inline void bytes_fill(struct byte_rng *r, char *to, size_t size)
         memcpy(to, &w, size);
     }
 }
-
-inline void value_fill(struct byte_rng *r, char *to, size_t size, double compressibility)
-{
-    while (size > 0) {
-        size_t block = size < VALUE_BLOCK ? size : VALUE_BLOCK;
-        size_t filler = (size_t)((double)block * compressibility + 0.5);
-        bytes_fill(r, to, block - filler);
-        memset(to + (block - filler), VALUE_FILLER, filler);
-        to += block;
-        size -= block;
-    }
-}

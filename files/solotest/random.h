@@ -45,15 +45,8 @@ uint64_t without_zero_bytes(uint64_t w);
 
 uint64_t bytes_next(struct byte_rng *r);
 
-#define VALUE_BLOCK 128   /* compressible values alternate random bytes and filler in such blocks */
-#define VALUE_FILLER 0x5a /* not zero: values hold no zero bytes */
-
+/* Fills with bytes that are not zero. */
 void bytes_fill(struct byte_rng *r, char *to, size_t size);
-
-/* Writes a fresh value; the share `compressibility` of its bytes is constant. The constant bytes
- * are spread in blocks, because compressed memory works on pages, and a page holds parts of
- * several values. */
-void value_fill(struct byte_rng *r, char *to, size_t size, double compressibility);
 
 /* The bytes of the values of a phase. */
 struct byte_rng byte_rng_seeded(uint64_t seed, uint64_t phase);

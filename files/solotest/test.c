@@ -21,8 +21,7 @@ uint64_t choose_seed(const struct settings *s)
 
 struct values test_values(const struct settings *s, uint64_t seed, uint64_t phase)
 {
-    return (struct values){
-        .rng = byte_rng_seeded(seed, phase), .size = (size_t)s->value_size, .compressibility = s->compressibility};
+    return values_of(byte_rng_seeded(seed, phase), (size_t)s->value_size, s->compressibility);
 }
 
 /* The time after which nothing is sent; NEVER if only the number of requests ends the test. On a

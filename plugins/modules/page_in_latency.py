@@ -33,7 +33,7 @@ options:
     type: int
     default: 10000
   compressibility:
-    description: Share of the contents that is constant, in blocks of 128 bytes, 0 to 1, as in the module solotest.
+    description: Share of the contents that LZ4 saves, 0 to 1, as in the module solotest.
     type: float
     default: 0
   max_seconds:

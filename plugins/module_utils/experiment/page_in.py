@@ -30,13 +30,16 @@ PAGE = mmap.PAGESIZE
 RANGES: Ranges = {
     "size": Range(int, 2**20, 2**34, "bytes"),
     "samples": Range(int, 100, 1_000_000, "page-ins"),
-    "compressibility": Range(float, 0, 1, "share of each value that is constant"),
+    "compressibility": Range(float, 0, 1, "share of the contents that LZ4 saves"),
     "max_seconds": Range(float, 0.1, 3600, "seconds"),
 }
 _PAGEOUT = 21
 _NOHUGEPAGE = getattr(mmap, "MADV_NOHUGEPAGE", 15)
-# Values of the client repeat in blocks of this size, so compression finds the same here.
-_BLOCK = 128
+# Bytes of a piece of a page, of LZ4's reference to the filler, and the fewest random ones.
+_PIECE, _MATCH, _LEAST_FRESH = 16, 3.75, 0.5
+_FILLER = b"memstretch.value"
+# So many pages are made; the rest of the memory repeats them. zram compresses each page alone.
+_DISTINCT = 64
 # The share of pages that the kernel may keep, such as those that another processor is just looking at.
 _MOST_KEPT = 0.1
 _PATIENCE_S = 10.0
@@ -66,15 +69,24 @@ def tier(files: HostFiles) -> str:
 
 
 def contents(chance: random.Random, size: int, compressibility: float) -> bytes:
-    """Return random bytes, of which a share is constant in blocks of 128 bytes."""
-    constant = round(compressibility * _BLOCK)
-    fresh = chance.getrandbits(8 * size).to_bytes(size, "little")
-    if not constant:
-        return fresh
-    return b"".join(
-        fresh[start : start + _BLOCK - constant] + bytes(min(constant, max(0, size - start - _BLOCK + constant)))
-        for start in range(0, size, _BLOCK)
-    )
+    """Return random bytes in pieces, each with filler behind, as the client's values have.
+
+    The pieces are those of a typical page of real programs: 16 bytes, of which LZ4 needs 3.75 to name the filler
+    (files/solotest/values.c has the sample). There are longer pieces where nearly nothing shall be left.
+    """
+    if compressibility == 0:
+        return chance.getrandbits(8 * size).to_bytes(size, "little")
+    share = max(1 - compressibility, 1e-3)
+    fresh = max(share * _PIECE - _MATCH, _LEAST_FRESH)
+    piece = _PIECE if fresh > _LEAST_FRESH else (_MATCH + fresh) / share
+    parts, length = [], 0
+    while length < size:
+        part = int(piece * (0.75 + chance.random() / 2) + 0.5)
+        count = min(int(fresh + chance.random()), part)
+        parts.append(chance.getrandbits(8 * count).to_bytes(count, "little"))
+        parts.append((_FILLER * (part // len(_FILLER) + 1))[: part - count])
+        length += part
+    return b"".join(parts)[:size]
 
 
 def measure(size: int, samples: int, compressibility: float, max_seconds: float) -> list[int]:
@@ -83,7 +95,7 @@ def measure(size: int, samples: int, compressibility: float, max_seconds: float)
     Args:
         size: memory to send to swap, in bytes.
         samples: the most page-ins to time.
-        compressibility: share of the contents that is constant, 0 to 1.
+        compressibility: share of the contents that LZ4 saves, 0 to 1.
         max_seconds: the longest time of timing.
 
     Raises:
@@ -93,8 +105,9 @@ def measure(size: int, samples: int, compressibility: float, max_seconds: float)
     pages = size // PAGE
     with mmap.mmap(-1, pages * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(_NOHUGEPAGE)
+        made = [contents(chance, PAGE, compressibility) for _ in range(min(pages, _DISTINCT))]
         for number in range(pages):
-            memory[number * PAGE : (number + 1) * PAGE] = contents(chance, PAGE, compressibility)
+            memory[number * PAGE : (number + 1) * PAGE] = made[number % _DISTINCT]
         _page_out(memory, pages)
         return _touch(memory, chance.sample(range(pages), min(samples, pages)), max_seconds)
 

@@ -82,7 +82,7 @@ OPTIONS: dict[str, Option] = {
     "connections": _whole(1, 512, "connections to one Redis", 1, "--connections"),
     "pipeline": _whole(1, 4096, "requests in flight per connection", 1, "--pipeline"),
     "pattern": Option("str", "gaussian", "--pattern", choices=PATTERNS),
-    "compressibility": _real(0, 1, "share of each value that is constant", 0, "--compressibility"),
+    "compressibility": _real(0, 1, "share of the values that LZ4 saves", 0, "--compressibility"),
     "seed": _whole(0, 2**53 - 1, "seed", flag="--seed"),
     "reply_timeout": _real(0.001, 86_400, "seconds", 60, "--timeout"),
     "overwrite": Option("bool", False),

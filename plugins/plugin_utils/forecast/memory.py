@@ -19,7 +19,7 @@ REQUEST_CPU_US, SPIN_US = 25, 40
 # A page that compresses to this share or more is stored uncompressed (zsmalloc's largest class below a page).
 INCOMPRESSIBLE = 0.8
 # What a compressed page takes in addition to its random part, as a share of the page, in zram with lz4 (docs/plan.md).
-COMPRESSION_OVERHEAD = 0.09
+COMPRESSION_OVERHEAD = 0.05
 
 
 class Level(t.NamedTuple):
@@ -248,4 +248,4 @@ class HostMemory:
 def compression(load: t.Mapping[str, t.Any]) -> float:
     """Return the compressed size of a page of values as a share; 1 if it would be stored uncompressed."""
     random_part = (1 - load["compressibility"]) * load["value_size"] / value_bytes(load["value_size"])
-    return 1.0 if random_part >= INCOMPRESSIBLE else random_part + COMPRESSION_OVERHEAD
+    return 1.0 if random_part > INCOMPRESSIBLE else random_part + COMPRESSION_OVERHEAD

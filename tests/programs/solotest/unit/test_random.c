@@ -78,35 +78,5 @@ static void test_bytes_of_values_are_uniform(void)
         CHECK(fabs((double)after[0][byte] / after[1][byte] - 127.0 / 129) < 0.06);
 }
 
-static void test_values_have_no_zero_byte_at_any_size(void)
-{
-    static const double shares[] = {0, 0.3, 0.5, 1};
-    char value[400];
-    struct byte_rng r = {1};
-    for (size_t size = 1; size < sizeof value; size++)
-        for (size_t s = 0; s < COUNT_OF(shares); s++) {
-            memset(value, 0, sizeof value);
-            value_fill(&r, value, size, shares[s]);
-            CHECK(memchr(value, 0, size) == NULL);
-            CHECK(value[size] == 0);
-        }
-}
-
-static void test_compressibility_is_the_share_of_filler(void)
-{
-    static char value[1280];
-    struct byte_rng r = {1};
-    for (int percent = 0; percent <= 100; percent += 25) {
-        value_fill(&r, value, sizeof value, percent / 100.0);
-        size_t longest = 0, filler = 0;
-        for (size_t i = 0; i < sizeof value; i++) {
-            longest = value[i] == VALUE_FILLER ? longest + 1 : 0;
-            filler += longest >= 8 ? (longest == 8 ? 8 : 1) : 0; /* too long for chance */
-        }
-        CHECK(llabs((long long)filler - (long long)sizeof value * percent / 100) <= 20);
-    }
-}
-
 TEST_MAIN(TEST(test_rng_repeats_and_streams_differ), TEST(test_units_stay_in_their_range),
-          TEST(test_only_zero_bytes_are_replaced), TEST(test_bytes_of_values_are_uniform),
-          TEST(test_values_have_no_zero_byte_at_any_size), TEST(test_compressibility_is_the_share_of_filler))
+          TEST(test_only_zero_bytes_are_replaced), TEST(test_bytes_of_values_are_uniform))
