@@ -173,8 +173,8 @@ options:
     default: gaussian
   compressibility:
     description:
-      - Share of the values that LZ4 saves in pages of 4 KiB, 0 to 1. It is a mean. Values differ from one another as the
-        memory of programs at work does.
+      - Share of the values that LZ4 saves in pages of 4 KiB, 0 to 1. It is a mean. Values differ from one another as
+        the memory of programs at work does.
       - V(0) gives random bytes, as in the brief of 2018, which no memory tier can compress.
     type: float
     default: 0
