@@ -16,8 +16,11 @@ description:
     page-ins.
   - Active memory is measured with DAMON, the kernel's data access monitor, on a random sample of pages. The accesses of
     KVM guests count. The memory of guests is never read.
-  - DAMON is turned on for the longest of O(ages), and off afterwards, even if the module is killed. Nothing else is
-    changed. A DAMON that somebody else uses is not touched; active memory is then unknown.
+  - DAMON is turned on for the longest of O(ages), and off afterwards, even if the module is killed. A DAMON that
+    somebody else uses is not touched; active memory is then unknown.
+  - On a kernel without DAMON, the generations of MGLRU are read for units that have a control group of their own and
+    are not under KVM. The kernel makes new generations for that, as it does whenever it reclaims.
+  - With O(probe=true), what neither of these can measure is tried by evicting a little of each unit.
   - What cannot be measured is null or missing, and C(reason) says why. It is never 0.
 options:
   units:
@@ -40,15 +43,26 @@ options:
       - At most 20,000 pages are watched for each age, whatever the number of units.
     type: int
     default: 500
+  probe:
+    description:
+      - Whether memory of the units may be evicted to see what comes back, if nothing else can measure it. It also
+        allows to switch MGLRU on for the look.
+      - It evicts half a percent of each unit at a time, at most 80 percent, and no more from a unit as soon as a tenth
+        of that is back at once, or from any as soon as tasks waited for memory in 1 percent of the time. At 10 percent
+        it breaks off. At the end it reads everything back, even if the module is killed.
+      - It needs swap, and a control group for each unit in which nothing else runs.
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
-    description: In check mode it reads, and does not measure active memory, because that turns DAMON on.
+    description: In check mode it reads, and does not measure active memory, because that changes the kernel's settings.
   diff_mode:
     support: none
     description: It leaves no setting changed.
 requirements:
-  - Linux and root; for active memory a kernel with C(CONFIG_DAMON_PADDR) and C(CONFIG_DAMON_SYSFS), Linux 6.2 or later
+  - Linux and root; for active memory a kernel with C(CONFIG_DAMON_PADDR) and C(CONFIG_DAMON_SYSFS), Linux 6.2 or
+    later, or one with C(CONFIG_LRU_GEN) and debugfs
 seealso:
   - module: memstretch.density.headroom
   - name: Linux kernel documentation, DAMON
@@ -79,7 +93,7 @@ headroom:
       description: When the look began, in seconds since the epoch.
       type: float
     method:
-      description: How active memory was measured. Null if it was not.
+      description: How active memory was measured, V(damon), V(mglru) or V(reclaim). Null if it was not.
       type: str
       sample: damon
     reason:
@@ -127,7 +141,8 @@ headroom:
         ages:
           description:
             - For each age its C(seconds), the C(active_bytes) of the stretchable memory, and C(low_bytes) and
-              C(high_bytes), the interval at 95 percent.
+              C(high_bytes), the interval at 95 percent. MGLRU counts all pages, so that the interval has no width.
+              After a trial by reclaim, all three are the same upper bound.
           type: list
           elements: dict
         reason:
@@ -152,7 +167,8 @@ def main() -> None:
         {
             "units": {"type": "list", "elements": "str", "default": []},
             "ages": {"type": "raw", "default": list(look.AGES)},
-            "pages": {"type": "int", "default": 500},
+            "pages": {"type": "int", "default": look.PAGES},
+            "probe": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -169,7 +185,7 @@ def main() -> None:
         found = units.find(files, given["units"])
     except SettingError as error:
         module.fail_json(msg=str(error))
-    seen = look.Look(files, found, ages, pages).take(active=not module.check_mode)
+    seen = look.Look(files, found, ages, pages).take(active=not module.check_mode, probe=given["probe"])
     module.exit_json(changed=False, headroom=seen)
 
 

@@ -39,6 +39,7 @@ options:
       - page_in
       - budget
       - pressure
+      - headroom
       - vm
       - guest_arguments
       - about

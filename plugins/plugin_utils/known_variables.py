@@ -52,6 +52,7 @@ USER_VARIABLES = frozenset(
         "headroom_like",
         "headroom_page_in_us",
         "headroom_pages",
+        "headroom_probe",
         "headroom_reserve",
         "headroom_units",
         "headroom_waiting",

@@ -31,6 +31,7 @@ CHECKS = {
     "page_in": "swap needs room for 32 MiB; selftest_drive must be the path of a drive",
     "budget": "use the other mechanism of the role host_tuning (host_tuning_dram_budget: {mechanism: hugepages})",
     "pressure": "the controller needs a C compiler and hiredis (make setup), the host a Redis server that starts",
+    "headroom": "Linux, root and Python are needed to look at processes (ansible_become: true)",
     "vm": "playbooks/fleet.yml installs what libvirt needs; the console log of a VM is next to its disk",
     "guest_arguments": "the image needs a boot loader that roles/kernel_cmdline/README.md describes",
 }

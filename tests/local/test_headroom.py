@@ -44,12 +44,18 @@ TRUTH = {
 
 
 @contextlib.contextmanager
-def loads(*patterns):
-    """Run a process with each pattern, and yield them once they are ready."""
+def loads(*patterns, groups=None):
+    """Run a process with each pattern, and yield them once they are ready.
+
+    Args:
+        groups: the directory of the control group of each.
+    """
     with contextlib.ExitStack() as running:
         processes = []
-        for pattern, value in patterns:
-            command = [sys.executable, LOAD, str(MIB), pattern, str(value)]
+        for number, (pattern, value) in enumerate(patterns):
+            command = [sys.executable, str(LOAD), str(MIB), pattern, str(value)]
+            if groups:
+                command = ["sh", "-c", f'echo 0 > {groups[number]}/cgroup.procs && exec "$@"', "sh", *command]
             process = running.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
             running.callback(process.kill)
             processes.append(process)
@@ -185,6 +191,109 @@ def test_damon_is_off_after_a_look_that_was_killed():
     process.wait()
 
     wait_for("its end", lambda: (KDAMONDS / "nr_kdamonds").read_text(encoding="ascii") == "0\n")
+
+
+ZRAM_BYTES = 256 * 2**20
+GROUPS = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def zram():
+    """A swap area of this test."""
+    if not (GROUPS / "memory.limit_in_bytes").exists():
+        pytest.skip("this machine has no memory controller of version 1")
+    subprocess.run(["modprobe", "-q", "zram"], check=False)
+    number = pathlib.Path("/sys/class/zram-control/hot_add").read_text(encoding="ascii").strip()
+    pathlib.Path(f"/sys/block/zram{number}/disksize").write_text(str(ZRAM_BYTES), encoding="ascii")
+    subprocess.run(["mkswap", f"/dev/zram{number}"], check=True, capture_output=True)
+    subprocess.run(["swapon", "--priority", "1000", f"/dev/zram{number}"], check=True)
+    yield
+    subprocess.run(["swapoff", f"/dev/zram{number}"], check=True)
+    pathlib.Path(f"/sys/block/zram{number}/reset").write_text("1", encoding="ascii")
+    pathlib.Path("/sys/class/zram-control/hot_remove").write_text(number, encoding="ascii")
+
+
+@contextlib.contextmanager
+def grouped_loads(*patterns):
+    """Run a process with each pattern in a control group of its own, and yield processes and groups."""
+    paths = [GROUPS / f"test-headroom-{os.getpid()}-{number}" for number in range(len(patterns))]
+    try:
+        for path in paths:
+            path.mkdir()
+            (path / "memory.swappiness").write_text("100", encoding="ascii")
+        with loads(*patterns, groups=paths) as processes:
+            yield processes, paths
+    finally:
+        for path in paths:
+            path.rmdir()
+
+
+def in_dram(path):
+    return int((path / "memory.usage_in_bytes").read_text(encoding="ascii"))
+
+
+def test_a_trial_bounds_active_memory_and_gives_back_what_it_took(zram):
+    """Not below what is active, and close to it as far as a trial goes, which is 80 % of the memory."""
+    patterns = (("hot", 0.5), ("hot", 0.05), ("hot", 1))
+    before = machine.snapshot()
+    with grouped_loads(*patterns) as (processes, paths):
+        limits = [(path / "memory.limit_in_bytes").read_text(encoding="ascii") for path in paths]
+        used = [in_dram(path) for path in paths]
+        bounds = []
+        for _attempt in range(3):  # as soon as other tests wait for memory, a trial takes no more, or breaks off
+            found = Look(HostFiles(), units_of(processes, patterns), [3, 6]).take(probe=True, methods=["reclaim"])
+            # Half a second is needed to read back what is still on its way.
+            wait_for("what was taken", lambda: all(in_dram(path) > 0.97 * size for path, size in zip(paths, used)))
+            assert [(path / "memory.limit_in_bytes").read_text(encoding="ascii") for path in paths] == limits
+            if found["method"] is None:
+                assert "waited for memory" in found["reason"]
+                continue
+            bounds.append([[age["active_bytes"] / (MIB * 2**20) for age in unit["ages"]] for unit in found["units"]])
+            for (_pattern, hot), shares in zip(patterns, bounds[-1]):
+                assert len(shares) == 2 and min(shares) >= 0.97 * hot and max(shares) < 1.25
+
+        half, little, _all = ([each[number][-1] for each in bounds] for number in range(3))
+        assert min(half) < 0.7 and min(little) < 0.45, bounds
+    assert machine.snapshot() == before
+
+
+def test_a_trial_that_is_killed_gives_back_what_it_took(zram):
+    with grouped_loads(("hot", 0)) as ((process,), (path,)):
+        limit, used = (path / "memory.limit_in_bytes").read_text(encoding="ascii"), in_dram(path)
+        code = (
+            "from ansible_collections.memstretch.density.plugins.module_utils.headroom import look, units\n"
+            "from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles\n"
+            f"unit = units.Unit('a', 'process', ({process.pid},))\n"
+            "look.Look(HostFiles(), [unit], [60]).take(probe=True, methods=['reclaim'])\n"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        trial = subprocess.Popen([sys.executable, "-c", code], env=environment)
+        wait_for("an eviction", lambda: in_dram(path) < 0.95 * used, trial)
+        trial.send_signal(signal.SIGKILL)
+        trial.wait()
+
+        wait_for("what was taken", lambda: in_dram(path) > 0.97 * used)
+        assert (path / "memory.limit_in_bytes").read_text(encoding="ascii") == limit
+
+
+def test_a_trial_is_made_only_on_request_and_only_with_groups_of_their_own(zram):
+    with loads(("hot", 0)) as processes:
+        look = Look(HostFiles(), units_of(processes, "a"), [1])
+        asked, refused = (look.take(probe=probe, methods=["reclaim"]) for probe in (False, True))
+
+    assert asked["reason"] == "a trial that evicts a little needs headroom_probe: true"
+    assert refused["reason"].startswith("a ") and "control group" in refused["reason"]
+    for found in (asked, refused):
+        assert found["method"] is None and found["units"][0]["ages"] == []
+        assert found["units"][0]["swapped_bytes"] == 0
+
+
+def test_no_trial_without_swap():
+    if pathlib.Path("/proc/swaps").read_text(encoding="ascii").count("\n") > 1:
+        pytest.skip("this machine has swap")
+    with loads(("hot", 0)) as processes:
+        found = Look(HostFiles(), units_of(processes, "a"), [1]).take(probe=True, methods=["reclaim"])
+    assert found["method"] is None and found["reason"] == "a trial needs free swap to evict to"
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ import os
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.guard import Guard
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import process_ticks
 
 ADMIN = "/sys/kernel/mm/damon/admin/kdamonds"
@@ -46,20 +47,28 @@ class DamonError(Exception):
     """DAMON cannot be used; the text is the reason."""
 
 
-def objection(admin: str = ADMIN) -> str | None:
-    """Return why DAMON cannot be used on this host; None if nothing speaks against it. It only reads."""
+class DamonInUse(DamonError):
+    """Somebody else uses it."""
+
+
+def refuse(admin: str = ADMIN) -> None:
+    """Check that nothing speaks against DAMON on this host. It only reads.
+
+    Raises:
+        DamonError: something does.
+        DamonInUse: somebody else uses it.
+    """
     try:
         in_use = _read(f"{admin}/nr_kdamonds")
-    except FileNotFoundError:
-        return "this kernel has no DAMON (CONFIG_DAMON_SYSFS)"
+    except FileNotFoundError as error:
+        raise DamonError("this kernel has no DAMON (CONFIG_DAMON_SYSFS)") from error
     except OSError as error:
-        return f"DAMON cannot be read: {error.strerror}"
+        raise DamonError(f"DAMON cannot be read: {error.strerror}") from error
     if in_use != "0":
-        return (
+        raise DamonInUse(
             f"DAMON is in use: {admin}/nr_kdamonds is {in_use}. Somebody else's monitoring is not touched; "
             "end it, or look again when it has ended"
         )
-    return None
 
 
 class Damon:
@@ -77,12 +86,10 @@ class Damon:
         self._ages, self._admin = ages, admin
         self._regions = 0
         self._cpu: dict[int, float] = {}
-        reason = objection(admin)
-        if reason:
-            raise DamonError(reason)
+        refuse(admin)
 
     def __enter__(self) -> Damon:
-        self._guard = _Guard(self._admin)
+        self._guard = Guard(lambda: turn_off(self._admin))
         try:
             with _named("the number of kdamonds"):
                 _write(f"{self._admin}/nr_kdamonds", len(self._ages))
@@ -226,30 +233,6 @@ def turn_off(admin: str = ADMIN) -> None:
                 if _read(state) == "on":  # it has not ended by itself either
                     raise
     _command(f"{admin}/nr_kdamonds", 0, _END_S)
-
-
-class _Guard:
-    """A process that turns the kdamonds off if this one is killed."""
-
-    def __init__(self, admin: str) -> None:
-        receive, self._send = os.pipe()
-        self._pid = os.fork()
-        if self._pid:
-            os.close(receive)
-            return
-        try:
-            os.setsid()  # what ends this process must not end that one
-            os.close(self._send)
-            if not os.read(receive, 1):  # the end of the pipe: nobody has dismissed it
-                turn_off(admin)
-        finally:
-            os._exit(0)
-
-    def dismiss(self) -> None:
-        """End it without effect."""
-        os.write(self._send, b".")
-        os.close(self._send)
-        os.waitpid(self._pid, 0)
 
 
 @contextlib.contextmanager

@@ -15,9 +15,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon 
     MOST_REGIONS,
     Damon,
     DamonError,
-    objection,
+    DamonInUse,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import Drawn, PageFiles, Sampled
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.lru_gen import LruGen, LruGenError
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.reclaim import Reclaim, ReclaimError
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import PageFiles, Sampled
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import Range, Ranges
@@ -28,10 +30,14 @@ RANGES: Ranges = {
 }
 AGES = (1, 3, 10, 30, 60, 180, 300)
 MOST_AGES = 12
+PAGES = 500
 # Short ages are looked at several times, and the mean counts.
 _MOST_PASSES = 3
 # At 95 %.
 _Z = 1.96
+
+# The methods, in the order in which they are tried: whatever works counts, not the version of the kernel.
+METHODS = (DAMON, MGLRU, RECLAIM) = ("damon", "mglru", "reclaim")
 
 # For each pass, the shares of the pages of each unit that were accessed.
 _Shares = t.List[t.Dict[int, float]]
@@ -44,6 +50,22 @@ class _Watched(t.NamedTuple):
     page: Sampled
 
 
+class _Measured(t.NamedTuple):
+    """What a method found.
+
+    Attributes:
+        shares: for each unit and age, the active share of its memory that could be evicted, and its interval.
+        bytes: the same in bytes, from methods that count all pages; the ends of the interval are then the figure.
+        pinned: the share of each unit's sampled pages that are locked.
+        kernel_cpu_s: the CPU time of the kernel's own threads.
+    """
+
+    shares: list[dict[int, tuple[float, float, float]]]
+    bytes: list[dict[int, int]]
+    pinned: list[float]
+    kernel_cpu_s: float
+
+
 class Look:
     """Reads the units of a host at one time.
 
@@ -53,47 +75,69 @@ class Look:
         pages: how many pages of each unit are watched for each age.
     """
 
-    def __init__(self, files: HostFiles, units: t.Sequence[Unit], ages: t.Sequence[int], pages: int) -> None:
+    def __init__(self, files: HostFiles, units: t.Sequence[Unit], ages: t.Sequence[int], pages: int = PAGES) -> None:
         self._files, self._units, self._ages = files, units, ages
         self._pages = max(1, min(pages, MOST_REGIONS // max(1, len(units))))
         self._memory = [host.unit_memory(files, unit) for unit in units]
 
-    def take(self, active: bool = True) -> dict[str, t.Any]:
+    def take(self, active: bool = True, probe: bool = False, methods: t.Sequence[str] = METHODS) -> dict[str, t.Any]:
         """Return the result of the look.
 
         Args:
             active: whether active memory is measured, which changes settings of the kernel while it lasts.
+            probe: whether MGLRU may be switched on, and memory evicted for a trial.
+            methods: those that are tried.
         """
         before, cpu = host.moment(self._files), time.process_time()
-        reason = objection() if active else "active memory is not measured in check mode"
-        shares: list[_Shares] = [[] for _age in self._ages]
-        samples: list[list[_Watched]] = [[] for _age in self._ages]
-        drawn: list[Drawn] = []
-        kernel_cpu = 0.0
-        if reason is None and self._units:
-            try:
-                drawn, samples, shares, kernel_cpu = self._measure()
-            except (DamonError, OSError) as error:
-                reason = str(error)
+        method: str | None = None
+        measured = _Measured([], [], [], 0.0)
+        reason: str | None = None if active else "active memory is not measured in check mode"
+        if active and self._units:
+            method, measured, reason = self._try(probe, methods)
         after = host.moment(self._files)
         if after.at - before.at < 1:  # too short for rates
             time.sleep(1)
             after = host.moment(self._files)
         return {
             "taken_at": round(before.at, 3),
-            "method": "damon" if reason is None and self._units else None,
+            "method": method,
             "reason": reason,
             "host": {**host.memory(self._files), "rates": host.rates(before, after, self._files)},
-            "units": [self._document(number, drawn, samples, shares, reason) for number in range(len(self._units))],
+            "units": [self._document(number, measured, reason) for number in range(len(self._units))],
             "cost": {
                 "cpu_s": round(time.process_time() - cpu, 3),
-                "kernel_cpu_s": round(kernel_cpu, 3),
+                "kernel_cpu_s": round(measured.kernel_cpu_s, 3),
                 "seconds": round(after.at - before.at, 3),
             },
         }
 
-    def _measure(self) -> tuple[list[Drawn], list[list[_Watched]], list[_Shares], float]:
-        """Return the pages drawn from each unit, the sample of each age, and which of its pages were accessed."""
+    def _try(self, probe: bool, methods: t.Sequence[str]) -> tuple[str | None, _Measured, str | None]:
+        """Return the first method that works and what it measured, or else why none does."""
+        reasons = []
+        for method in methods:
+            try:
+                if method == DAMON:
+                    return method, self._by_damon(), None
+                if method == MGLRU:
+                    return method, self._by_mglru(probe), None
+                if probe:
+                    return method, self._by_reclaim(), None
+                reasons.append("a trial that evicts a little needs headroom_probe: true")
+            except DamonInUse as error:
+                return None, _Measured([], [], [], 0.0), str(error)  # the other methods would disturb it
+            except (DamonError, LruGenError, ReclaimError, OSError) as error:
+                reasons.append(str(error))
+        return None, _Measured([], [], [], 0.0), "; ".join(reasons)
+
+    def _by_mglru(self, probe: bool) -> _Measured:
+        with LruGen(self._files, self._units, probe) as generations:
+            return _Measured([], generations.watch(self._ages), [], 0.0)
+
+    def _by_reclaim(self) -> _Measured:
+        with Reclaim(self._files, self._units) as trial:
+            return _Measured([], trial.watch(self._ages), [], 0.0)
+
+    def _by_damon(self) -> _Measured:
         # A file is held open for each process.
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
@@ -101,14 +145,28 @@ class Look:
         try:
             if not page_files.sees_frames():
                 raise DamonError("the kernel does not show page frames to this user; set become: true")
-            source = random.Random(0)
-            drawn = [page_files.draw(unit, self._pages * len(self._ages), source) for unit in self._units]
-            samples = _assigned([each.pages for each in drawn], len(self._ages))
             with Damon(self._ages) as damon:
+                source = random.Random(0)
+                drawn = [page_files.draw(unit, self._pages * len(self._ages), source) for unit in self._units]
+                samples = _assigned([each.pages for each in drawn], len(self._ages))
                 shares, cpu = self._watch(damon, page_files, samples)
-            return drawn, samples, shares, cpu
         finally:
             page_files.close()
+        pinned = [each.pinned / max(1, len(each.pages) + each.pinned + each.hidden) for each in drawn]
+        return _Measured([self._means(number, samples, shares) for number in range(len(drawn))], [], pinned, cpu)
+
+    def _means(
+        self, number: int, samples: t.Sequence[t.Sequence[_Watched]], shares: t.Sequence[_Shares]
+    ) -> dict[int, tuple[float, float, float]]:
+        """Return for each age the active share of a unit, and its interval."""
+        found = {}
+        for position, age in enumerate(self._ages):
+            known = [each[number] for each in shares[position] if number in each]
+            if known:
+                share = sum(known) / len(known)
+                effective = _effective([each for each in samples[position] if each.unit == number])
+                found[age] = (share, *interval(share, effective))
+        return found
 
     def _watch(
         self, damon: Damon, page_files: PageFiles, samples: t.Sequence[t.Sequence[_Watched]]
@@ -123,35 +181,26 @@ class Look:
             shares[number].append(_shares(samples[number], accessed, page_files, len(self._units)))
         return shares, damon.cpu_seconds
 
-    def _document(
-        self,
-        number: int,
-        drawn: t.Sequence[Drawn],
-        samples: t.Sequence[t.Sequence[_Watched]],
-        shares: t.Sequence[_Shares],
-        reason: str | None,
-    ) -> dict[str, t.Any]:
+    def _document(self, number: int, measured: _Measured, reason: str | None) -> dict[str, t.Any]:
         unit, memory = self._units[number], self._memory[number]
         owned = memory["resident"] + memory["swapped"]
         locked = memory["locked"]
-        if drawn:
-            found = drawn[number]
-            locked = max(locked, owned * found.pinned // max(1, len(found.pages) + found.pinned + found.hidden))
+        if measured.pinned:
+            locked = max(locked, int(owned * measured.pinned[number]))
         stretchable = owned - locked
-        ages = []
-        for position, age in enumerate(self._ages):
-            known = [each[number] for each in shares[position] if number in each]
-            if known:
-                share = sum(known) / len(known)
-                low, high = interval(share, _effective([each for each in samples[position] if each.unit == number]))
-                ages.append(
-                    {
-                        "seconds": age,
-                        "active_bytes": round(share * stretchable),
-                        "low_bytes": round(low * stretchable),
-                        "high_bytes": round(high * stretchable),
-                    }
-                )
+        figures: dict[int, tuple[float, ...]] = {}
+        if measured.shares:
+            figures = {
+                age: tuple(each * stretchable for each in shares) for age, shares in measured.shares[number].items()
+            }
+        elif measured.bytes:
+            figures = {
+                age: (min(stretchable, max(0, each - locked)),) * 3 for age, each in measured.bytes[number].items()
+            }
+        ages = [
+            {"seconds": age, "active_bytes": round(active), "low_bytes": round(low), "high_bytes": round(high)}
+            for age, (active, low, high) in sorted(figures.items())
+        ]
         alive = any(self._files.exists(f"/proc/{pid}") for pid in unit.pids)
         gone = None if alive else "it has ended during the look"
         return {

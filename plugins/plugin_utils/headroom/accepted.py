@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import MOST_AGES
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import METHODS, MOST_AGES
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import (
     LONGEST_NAME,
     MOST_BYTES,
@@ -85,7 +85,7 @@ _HOST = Fields(
 DOCUMENT = Fields(
     {
         "taken_at": Real(0, 4_102_444_800),
-        "method": Optional(OneOf(("damon",))),
+        "method": Optional(OneOf(METHODS)),
         "reason": Optional(Message()),
         "host": _HOST,
         "units": Listed(_UNIT, MOST_UNITS),

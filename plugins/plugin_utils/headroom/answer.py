@@ -10,6 +10,7 @@ import math
 import random
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import RECLAIM
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model, options
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
@@ -216,6 +217,9 @@ def _verdict(found: _Document, look: _Document, wishes: Wishes) -> tuple[str, st
     waiting = now["worst_unit_per_second"] * found["page_in_us"] / 1e4
     if waits is not None and waits >= OVER_PRESSURE:
         return OVER, f"some task waited for memory in {waits:g} % of the last minute"
+    if found["method"] == RECLAIM and not more["count"]:
+        # It gives an upper bound of active memory, which proves that something fits, never that it does not.
+        return NEAR, "the trial did not show that one more fits"
     if now["thrashes"]:
         return OVER, "not even what the units use all the time fits into the DRAM"
     if not more["fits_now"]:
@@ -240,16 +244,18 @@ def _sentence(name: str, found: _Document, look: _Document) -> str:
     parts = [f"{name} runs {number} in {size_text(look['host']['dram_bytes'] or 0)}"]
     cold = found["cold"]
     if cold and cold["share"] is not None:
-        parts.append(f"{cold['share']:.0%} of their memory was not touched for {_duration(cold['seconds'])}")
+        least = "at least " if found["method"] == RECLAIM else ""
+        parts.append(f"{least}{cold['share']:.0%} of their memory was not touched for {_duration(cold['seconds'])}")
     more = found["more"]
     if more is None:
         return f"{'; '.join(parts)}; the headroom is unknown: {found['reason']}"
     tier = f"with a compression of {found['compression']:.3g}:1" if found["compression"] else "with its swap"
     page_ins = more["forecast"]["page_ins_per_second"]
     rate = f"about {page_ins:,.0f} page-ins/s"
+    about = "at least" if found["method"] == RECLAIM else "about"
     if more["fits_now"]:
         between = f" ({more['low']} to {more['high']})" if more["low"] != more["high"] else ""
-        parts.append(f"{tier} about {more['count']:,}{between} more like {more['like']} fit, at {rate}")
+        parts.append(f"{tier} {about} {more['count']:,}{between} more like {more['like']} fit, at {rate}")
     parts.append({SAFE: "near its limit: no", NEAR: "near its limit: yes", OVER: "over its limit"}[found["verdict"]])
     if found["verdict"] != SAFE:
         parts[-1] += f", because {found['reason']}"

@@ -26,18 +26,19 @@ def admin(tmp_path):
 
 
 def test_a_kernel_without_damon(tmp_path):
-    assert damon.objection(str(tmp_path / "missing")) == "this kernel has no DAMON (CONFIG_DAMON_SYSFS)"
+    with pytest.raises(damon.DamonError, match=r"this kernel has no DAMON \(CONFIG_DAMON_SYSFS\)"):
+        damon.refuse(str(tmp_path / "missing"))
 
 
 def test_monitoring_of_somebody_else_is_refused_and_left_alone(admin):
-    with pytest.raises(damon.DamonError, match="DAMON is in use: .*nr_kdamonds is 2"):
+    with pytest.raises(damon.DamonInUse, match="DAMON is in use: .*nr_kdamonds is 2"):
         damon.Damon([1], str(admin))
     assert (admin / "nr_kdamonds").read_text("ascii") == "2\n" and (admin / "0" / "state").read_text("ascii") == "on"
 
 
 def test_nothing_speaks_against_an_idle_damon(tmp_path):
     (tmp_path / "nr_kdamonds").write_text("0\n", encoding="ascii")
-    assert damon.objection(str(tmp_path)) is None
+    damon.refuse(str(tmp_path))
 
 
 def test_turning_off(admin):

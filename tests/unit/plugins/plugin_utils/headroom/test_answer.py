@@ -144,3 +144,15 @@ def test_what_nobody_knows_of_the_other_host_is_said(look):
     other.update(method=None, reason="DAMON is in use")
     found = of(look(), kv2=other)["n_plus_1"]
     assert found["fits"] is None and found["reason"] == "DAMON is in use"
+
+
+def test_a_trial_gives_a_lower_bound(look):
+    """What it could not evict may be cold, too: it proves that VMs fit, and never that they do not."""
+    found = of({**look(), "method": "reclaim"})
+    assert "; at least 87% of their memory was not touched for 5 minutes; " in found["sentence"]
+    assert ":1 at least" in found["sentence"] and found["verdict"] == "safe"
+
+    busy = [unit(f"vm{number:02}", shares={1: 0.99, 10: 0.99, 300: 1}) for number in range(16)]
+    assert of(look(units=busy))["verdict"] == "over"
+    found = of({**look(units=busy), "method": "reclaim"})
+    assert (found["verdict"], found["reason"]) == ("near", "the trial did not show that one more fits")
