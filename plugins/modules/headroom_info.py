@@ -140,9 +140,11 @@ headroom:
           type: int
         ages:
           description:
-            - For each age its C(seconds), the C(active_bytes) of the stretchable memory, and C(low_bytes) and
-              C(high_bytes), the interval at 95 percent. MGLRU counts all pages, so that the interval has no width.
-              After a trial by reclaim, all three are the same upper bound.
+            - For each age its C(seconds), and C(watched_s), how long it was really watched, which is up to an eighth
+              more with DAMON because the kernel's timers are coarse.
+            - Then the C(active_bytes) of the stretchable memory, and C(low_bytes) and C(high_bytes), the interval at 95
+              percent. MGLRU counts all pages, so that the interval has no width. After a trial by reclaim, all three
+              are the same upper bound.
           type: list
           elements: dict
         reason:

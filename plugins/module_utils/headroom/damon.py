@@ -134,8 +134,10 @@ class Damon:
             _write(f"{pattern}/nr_accesses/max", 1_000_000)
             _write(f"{pattern}/age/max", 1_000_000)
 
-    def watch(self, passes: t.Sequence[int]) -> t.Iterator[tuple[int, set[int]]]:
+    def watch(self, passes: t.Sequence[int]) -> t.Iterator[tuple[int, float, set[int]]]:
         """Turn the kdamonds on, and yield after each age its number and the page frames that were accessed within it.
+
+        In between are the seconds that it really took: the kernel's timers are coarse, and late by up to an eighth.
 
         A page whose address a CPU still has in its TLB may be accessed without a trace. That matters only for less
         memory than a TLB covers, a few MiB, that one process uses all the time.
@@ -146,22 +148,26 @@ class Damon:
         began = time.monotonic()
         due = [(began + start, number, 0) for number, start in enumerate(self.starts(passes))]
         heapq.heapify(due)
+        since = [0.0] * len(self._ages)
         while due:
             at, number, done = heapq.heappop(due)
             state, age = f"{self._admin}/{number}/state", self._ages[number]
             if not done:
                 _sleep_until(at)
                 _command(state, "on")
-                heapq.heappush(due, (time.monotonic() + age, number, 1))
+                since[number] = time.monotonic()
+                heapq.heappush(due, (since[number] + age, number, 1))
                 continue
             _sleep_until(at - _ASKED_BEFORE_S[age >= 10])
             if time.monotonic() > at - _TOO_LATE_S:
                 heapq.heappush(due, (at + age, number, done))  # the machine was busy; the next interval has begun
+                since[number] = at
                 continue
             _command(state, "update_schemes_tried_regions")
             end = time.monotonic()
+            took, since[number] = end - since[number], end
             self._read_cpu(number)
-            yield number, self._accessed(number)
+            yield number, took, self._accessed(number)
             if done < passes[number]:
                 heapq.heappush(due, (end + age, number, done + 1))
             else:

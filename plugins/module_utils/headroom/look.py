@@ -39,8 +39,8 @@ _Z = 1.96
 # The methods, in the order in which they are tried: whatever works counts, not the version of the kernel.
 METHODS = (DAMON, MGLRU, RECLAIM) = ("damon", "mglru", "reclaim")
 
-# For each pass, the shares of the pages of each unit that were accessed.
-_Shares = t.List[t.Dict[int, float]]
+# For each pass, how long it took, and the shares of the pages of each unit that were accessed.
+_Passes = t.List[t.Tuple[float, t.Dict[int, float]]]
 
 
 class _Watched(t.NamedTuple):
@@ -50,17 +50,26 @@ class _Watched(t.NamedTuple):
     page: Sampled
 
 
+class _Active(t.NamedTuple):
+    """The active share of a unit's memory that could be evicted, with its interval, and the seconds it was watched."""
+
+    took: float
+    share: float
+    low: float
+    high: float
+
+
 class _Measured(t.NamedTuple):
     """What a method found.
 
     Attributes:
-        shares: for each unit and age, the active share of its memory that could be evicted, and its interval.
-        bytes: the same in bytes, from methods that count all pages; the ends of the interval are then the figure.
+        shares: for each unit and age.
+        bytes: instead, active bytes from methods that count all pages; the ends of the interval are then the figure.
         pinned: the share of each unit's sampled pages that are locked.
         kernel_cpu_s: the CPU time of the kernel's own threads.
     """
 
-    shares: list[dict[int, tuple[float, float, float]]]
+    shares: list[dict[int, _Active]]
     bytes: list[dict[int, int]]
     pinned: list[float]
     kernel_cpu_s: float
@@ -156,29 +165,29 @@ class Look:
         return _Measured([self._means(number, samples, shares) for number in range(len(drawn))], [], pinned, cpu)
 
     def _means(
-        self, number: int, samples: t.Sequence[t.Sequence[_Watched]], shares: t.Sequence[_Shares]
-    ) -> dict[int, tuple[float, float, float]]:
-        """Return for each age the active share of a unit, and its interval."""
+        self, number: int, samples: t.Sequence[t.Sequence[_Watched]], shares: t.Sequence[_Passes]
+    ) -> dict[int, _Active]:
+        """Return what was seen of a unit at each age."""
         found = {}
         for position, age in enumerate(self._ages):
-            known = [each[number] for each in shares[position] if number in each]
+            known = [(took, each[number]) for took, each in shares[position] if number in each]
             if known:
-                share = sum(known) / len(known)
+                took, share = (sum(figures) / len(known) for figures in zip(*known))
                 effective = _effective([each for each in samples[position] if each.unit == number])
-                found[age] = (share, *interval(share, effective))
+                found[age] = _Active(took, share, *interval(share, effective))
         return found
 
     def _watch(
         self, damon: Damon, page_files: PageFiles, samples: t.Sequence[t.Sequence[_Watched]]
-    ) -> tuple[list[_Shares], float]:
+    ) -> tuple[list[_Passes], float]:
         """Watch all ages at the same time."""
         for number, sample in enumerate(samples):
             frames = sorted({each.page.frame for each in _one_for_each_folio(sample) if each.page.frame is not None})
             damon.prepare(number, frames)
-        shares: list[_Shares] = [[] for _age in self._ages]
+        shares: list[_Passes] = [[] for _age in self._ages]
         passes = [max(1, min(_MOST_PASSES, self._ages[-1] // age)) for age in self._ages]
-        for number, accessed in damon.watch(passes):
-            shares[number].append(_shares(samples[number], accessed, page_files, len(self._units)))
+        for number, took, accessed in damon.watch(passes):
+            shares[number].append((took, _shares(samples[number], accessed, page_files, len(self._units))))
         return shares, damon.cpu_seconds
 
     def _document(self, number: int, measured: _Measured, reason: str | None) -> dict[str, t.Any]:
@@ -191,15 +200,23 @@ class Look:
         figures: dict[int, tuple[float, ...]] = {}
         if measured.shares:
             figures = {
-                age: tuple(each * stretchable for each in shares) for age, shares in measured.shares[number].items()
+                age: (each.took, *(share * stretchable for share in each[1:]))
+                for age, each in measured.shares[number].items()
             }
         elif measured.bytes:
             figures = {
-                age: (min(stretchable, max(0, each - locked)),) * 3 for age, each in measured.bytes[number].items()
+                age: (age, *(min(stretchable, max(0, each - locked)),) * 3)
+                for age, each in measured.bytes[number].items()
             }
         ages = [
-            {"seconds": age, "active_bytes": round(active), "low_bytes": round(low), "high_bytes": round(high)}
-            for age, (active, low, high) in sorted(figures.items())
+            {
+                "seconds": age,
+                "watched_s": round(took, 3),
+                "active_bytes": round(active),
+                "low_bytes": round(low),
+                "high_bytes": round(high),
+            }
+            for age, (took, active, low, high) in sorted(figures.items())
         ]
         alive = any(self._files.exists(f"/proc/{pid}") for pid in unit.pids)
         gone = None if alive else "it has ended during the look"

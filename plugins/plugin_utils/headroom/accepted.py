@@ -33,7 +33,13 @@ _MAYBE_BYTES = Optional(_BYTES)
 _EACH_SECOND = Optional(Real(0, 1e12))
 _SHARE = Optional(Real(0, 1e4))
 _AGE = Fields(
-    {"seconds": Whole(1, 3600), "active_bytes": _BYTES, "low_bytes": _BYTES, "high_bytes": _BYTES},
+    {
+        "seconds": Whole(1, 3600),
+        "watched_s": Real(0.1, 1e5),
+        "active_bytes": _BYTES,
+        "low_bytes": _BYTES,
+        "high_bytes": _BYTES,
+    },
 )
 _UNIT = Fields(
     {
@@ -112,9 +118,10 @@ def look(document: t.Any) -> dict[str, t.Any]:
     """
     found = DOCUMENT.check("headroom", document)
     for unit in found["units"]:
-        seconds = [age["seconds"] for age in unit["ages"]]
-        if seconds != sorted(set(seconds)):
-            refuse(f"headroom.units.{unit['name']}.ages", seconds, "increasing")
+        for name in ("seconds", "watched_s"):
+            seconds = [age[name] for age in unit["ages"]]
+            if seconds != sorted(set(seconds)):
+                refuse(f"headroom.units.{unit['name']}.ages", seconds, "increasing")
         for age in unit["ages"]:
             if not age["low_bytes"] <= age["active_bytes"] <= age["high_bytes"]:
                 refuse(f"headroom.units.{unit['name']}.ages", age, "within its interval")

@@ -169,7 +169,7 @@ def member(document: t.Mapping[str, t.Any], source: random.Random | None = None)
         active, deviation = float(age["active_bytes"]), (age["high_bytes"] - age["low_bytes"]) / 2 / 1.96
         if source is not None:
             active = max(0.0, source.gauss(active, deviation))
-        points.append((float(age["seconds"]), active, deviation))
+        points.append((age["watched_s"], active, deviation))
     if not points or not stretchable:  # what is not known to be cold stays resident
         return Member(document["name"], None, 0.0, pinned + stretchable, given)
     return Member(document["name"], Curve(points, stretchable), stretchable, pinned, given)

@@ -246,7 +246,10 @@ def test_role_and_modules_name_the_same_checks():
     specs = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]["main"]
     assert specs["options"]["selftest_checks"]["choices"] == specs["options"]["selftest_checks"]["default"] == ALL
     assert yaml.safe_load((ROLE / "defaults" / "main.yml").read_text(encoding="utf-8"))["selftest_checks"] == ALL
-    for module, option, extra in ((selftest_module, "checks", []), (record_module, "name", list(selftest.NAMES[len(ALL) :]))):
+    for module, option, extra in (
+        (selftest_module, "checks", []),
+        (record_module, "name", list(selftest.NAMES[len(ALL) :])),
+    ):
         assert yaml.safe_load(module.DOCUMENTATION)["options"][option]["choices"] == ALL + extra
     assert {path.stem for path in (ROLE / "tasks").glob("check_*.yml")} == {f"check_{name}" for name in ALL}
 

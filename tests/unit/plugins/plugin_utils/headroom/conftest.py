@@ -15,6 +15,7 @@ def unit(name="vm01", size=4 * GIB, shares=None, **changes):
     ages = [
         {
             "seconds": age,
+            "watched_s": float(age),
             "active_bytes": round(share * size),
             "low_bytes": round(max(0, share - 0.02) * size),
             "high_bytes": round(min(1, share + 0.02) * size),

@@ -124,7 +124,7 @@ def test_resampled_measurements_give_an_interval_that_holds():
         for age in ages:
             active = MIB * age**0.5 * (1 + source.gauss(0, 0.03))
             ends = {"low_bytes": active * (1 - 1.96 * 0.03), "high_bytes": active * (1 + 1.96 * 0.03)}
-            document["ages"].append({"seconds": age, "active_bytes": active, **ends})
+            document["ages"].append({"seconds": age, "watched_s": age, "active_bytes": active, **ends})
         found = [
             model.forecast([dataclasses.replace(model.member(document, source), count=200)], SITE).age
             for _drawn in range(60)
