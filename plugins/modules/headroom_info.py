@@ -47,9 +47,9 @@ options:
     description:
       - Whether memory of the units may be evicted to see what comes back, if nothing else can measure it. It also
         allows to switch MGLRU on for the look.
-      - It evicts half a percent of each unit at a time, at most 80 percent, and no more from a unit as soon as a tenth
-        of that is back at once, or from any as soon as tasks waited for memory in 1 percent of the time. At 10 percent
-        it breaks off. At the end it reads everything back, even if the module is killed.
+      - It evicts half a percent of each unit at a time, at most 80 percent. It waits when a tenth of that is back at
+        once, or when tasks waited for memory in 1 percent of the time, and takes no more after the third time in a row.
+        At 10 percent it breaks off. At the end it reads everything back, even if the module is killed.
       - It needs swap, and a control group for each unit in which nothing else runs.
     type: bool
     default: false

@@ -5,8 +5,9 @@
 
 In each round the kernel is asked to reclaim half a percent of each unit's memory: by memory.reclaim in version 2 of
 control groups, and in version 1 by a limit that is below the usage for the moment in which it is written. Then it
-pauses. A unit is left alone as soon as a tenth of what a round took is back before the next one, or the kernel finds
-nothing more; all are, as soon as tasks waited for memory. Then it only watches what comes back.
+pauses. A unit rests, longer each time, when a tenth of what a round took is back before the next one, and is left alone
+after the third time in a row, or if the kernel finds nothing more. One time says little: the kernel does not know at
+first what is cold. All units rest likewise when tasks waited for memory. Then it only watches what comes back.
 
 What is still out after an age was not accessed within it, so that the rest is an upper bound of active memory. It is
 close where much could be evicted. At the end everything that was taken is read back, by process_madvise; this reads
@@ -32,9 +33,9 @@ STEP = 0.005
 # At most so much of a unit, and of the tiers' free room, is taken.
 MOST_OF_UNIT, _MOST_OF_ROOM = 0.8, 0.5
 _PAUSE_S = 0.25
-# A unit is left alone when so much of a round's part is back before the next one.
-_BACK = 0.1
-# Shares of the time in which some task waited for memory: nothing more is taken; and everything is given back at once.
+# A unit rests when so much of a round's part is back before the next one; so many times in a row are enough.
+_BACK, _MOST_RESTS = 0.1, 3
+# Shares of the time in which some task waited for memory: all units rest; and everything is given back at once.
 # They are the limits of the verdicts near and over.
 ENOUGH_PRESSURE, TOO_MUCH_PRESSURE = 0.01, 0.1
 # The least time in which a share of waiting is measured.
@@ -156,9 +157,13 @@ class Reclaim:
         sizes = [sum(unit_memory(self._files, unit)[name] for name in ("resident", "swapped")) for unit in self._units]
         room = meminfo(self._files).get("SwapFree", 0) * _MOST_OF_ROOM
         left = {number: size * MOST_OF_UNIT for number, size in enumerate(sizes) if size}
-        while left and room > 0:
+        rests, resting = dict.fromkeys(left, 0), dict.fromkeys(left, 0)
+        all_rests = 0
+        while left and room > 0 and all_rests < _MOST_RESTS:
+            turn = [number for number in left if not resting[number]]
+            resting.update((number, resting[number] - 1) for number in left if resting[number])
             before = self._out()
-            for number in list(left):
+            for number in turn:
                 part = int(sizes[number] * STEP)
                 took = [group.take(max(4096, part // len(self._groups[number]))) for group in self._groups[number]]
                 left[number] -= part
@@ -166,13 +171,17 @@ class Reclaim:
                 if not all(took) or left[number] <= 0:
                     del left[number]
             taken = self._out()
-            some = self._waited(_PAUSE_S)
+            some = self._waited(_PAUSE_S * (1 + all_rests))
             now = self._out()
-            for number in list(left):
+            all_rests = all_rests + 1 if some > ENOUGH_PRESSURE else 0
+            for number in turn:
                 if taken[number] - now[number] > _BACK * max(taken[number] - before[number], sizes[number] * STEP):
-                    del left[number]
-            if some > ENOUGH_PRESSURE:
-                return
+                    rests[number] += 1
+                    resting[number] = 2 ** rests[number]
+                    if rests[number] == _MOST_RESTS:
+                        left.pop(number, None)
+                else:
+                    rests[number] = 0
 
     def _wait_until(self, at: float) -> None:
         """Wait, and break off if tasks wait for memory too much."""
