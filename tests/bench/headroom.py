@@ -9,8 +9,9 @@ nothing is squeezed. Then it gives the same fleet less and less DRAM, holds each
 the page-ins with the forecast. Equal servers in a DRAM of one half are what twice as many are in the whole, so each
 size also says how far the forecast number of servers is from the one that was held. One load takes about five minutes.
 With --cost it looks at processes of which half of the memory is active instead, with samples of several sizes, and
-shows the CPU time of each next to its error. Needs root, zram and the memory controller of version 1. With --write the
-figures go to docs/bench/short.md, next to those of other loads.
+shows the CPU time of each next to its error; and it loads a Redis in pairs of runs, with and without a look. Needs
+root, zram and the memory controller of version 1. With --write the figures go to docs/bench/short.md, next to those of
+other loads.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" 
 
 import charged_dram
 import machine
+import one_redis
 import ramp_causes
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import MOST_REGIONS
@@ -41,6 +43,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.headroom.look i
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, vmstat
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import paired_ratio
 
 MIB = 2**20
 PORT, SERVERS, KEYS = 26_700, 18, 10_000
@@ -59,6 +62,7 @@ _COLUMNS = (
     "forecast / held",
     "servers, forecast / held",
 )
+PAIRS, PAIR_RATE, LATENCIES = 12, 2000, {"avg_us": "the average is", "p99_us": "the p99"}
 _COST_COLUMNS = (
     "units",
     "pages for each age",
@@ -299,6 +303,37 @@ def cost() -> t.Iterator[str]:
                 if look["reason"]:
                     raise RuntimeError(look["reason"])
                 yield cost_row(count, pages, look)
+
+    yield ""
+    yield from latency()
+
+
+def latency() -> t.Iterator[str]:
+    """Yield what a look at a loaded Redis changes for its clients."""
+    found: dict[tuple[str, bool], list[float]] = {(name, looks): [] for name in LATENCIES for looks in (False, True)}
+    with one_redis.filled_redis() as redis:
+        redis_unit = Unit("redis", "process", (redis.process.pid,))
+        for number in range(PAIRS):
+            for looks in (number % 2 == 0, number % 2 == 1):
+                client = one_redis.launch(redis.port, PAIR_RATE, "--pacing=sleep")
+                if looks:
+                    look = Look(HostFiles(), [redis_unit], (1, 2), PAGES).take(methods=(DAMON,))
+                    if look["reason"]:
+                        raise RuntimeError(look["reason"])
+                measured = one_redis.result(client)["latency"]["intended"]
+                for name in LATENCIES:
+                    found[name, looks].append(measured[name])
+    parts = []
+    for name, words in LATENCIES.items():
+        ratio = paired_ratio(found[name, True], found[name, False])
+        if ratio is None or ratio.interval is None:
+            raise RuntimeError("too few pairs")
+        low, high = ratio.interval
+        parts.append(f"{words} {ratio.value:.3f} times ({low:.3f} to {high:.3f})")
+    yield (
+        f"With a look at all pages of a Redis under {PAIR_RATE:,} requests/s, {PAIRS} pairs of runs of "
+        f"{one_redis.SECONDS} s: {', '.join(parts)} what it was without, at 95 %."
+    )
 
 
 def cost_row(count: int, pages: int, look: dict[str, t.Any]) -> str:
