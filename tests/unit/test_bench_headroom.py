@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bench of headroom: its sizes follow from the forecast, and each load keeps its own figures in the page."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ansible_collections.memstretch.density.tests.unit.fixtures.pages import ROOT
+
+sys.path.append(str(ROOT / "tests" / "bench"))
+
+import headroom
+
+MIB = 2**20
+
+
+@pytest.fixture
+def units():
+    """Four servers whose active memory grows with the square root of the age: 1 MiB in a second."""
+
+    def age(seconds):
+        active = round(MIB * seconds**0.5)
+        ends = {"low_bytes": active - 1000, "high_bytes": active + 1000}
+        return {"seconds": seconds, "watched_s": float(seconds), "active_bytes": active, **ends}
+
+    server = {"name": "redis", "stretchable_bytes": 12 * MIB, "pinned_bytes": 0, "given_bytes": None}
+    return [{**server, "ages": [age(seconds) for seconds in headroom.AGES]} for _number in range(4)]
+
+
+@pytest.mark.parametrize("age", headroom.REUSE_AGES)
+def test_the_size_of_a_reuse_age(units, age):
+    dram = headroom.dram_at(units, lambda found: not found.thrashes and (found.age is None or found.age >= age))
+
+    assert dram / 4 == pytest.approx(MIB * age**0.5, rel=0.01)
+    # Denning's relation: the derivative of 256 pages times the root of the age.
+    assert headroom.forecast(units, dram).total == pytest.approx(4 * 256 / 2 / age**0.5, rel=0.03)
+
+
+def test_the_size_that_has_as_many_page_ins(units):
+    """Half as many page-ins belong to four times the age, so to twice the DRAM: half as many servers are forecast."""
+    few, many = (4 * 256 / 2 / age**0.5 for age in (16, 4))
+    sizes = [
+        headroom.dram_at(units, lambda found, counted=counted: not found.thrashes and found.total <= counted)
+        for counted in (few, many)
+    ]
+    assert sizes[0] / sizes[1] == pytest.approx(2, rel=0.03)
+
+
+def test_a_load_replaces_its_own_figures_only():
+    old = "What it is.\n\n### Influence 0\n\n1\n\n### Influence 25\n\n2\n"
+    assert (
+        headroom.merged(old, "### Influence 25", "### Influence 25\n\n3")
+        == "### Influence 0\n\n1\n\n### Influence 25\n\n3"
+    )
+    assert headroom.merged("No figures yet.", "### Influence 0", "### Influence 0\n\n4") == "### Influence 0\n\n4"
