@@ -104,7 +104,8 @@ headroom:
         - The host, with C(dram_bytes), C(available_bytes), C(in_use_bytes) (without clean page cache),
           C(hugepages_bytes), C(ksm_saved_bytes), and C(numa_nodes).
         - C(tiers) are its swap areas (C(kind) is V(zram), V(drive) or V(file)). C(zram) and C(zswap) have their
-          C(stored_bytes) and the C(used_bytes) of DRAM that these take.
+          C(stored_bytes) and the C(used_bytes) of DRAM that these take. C(drives) are those with swap, and
+          C(worn_percent) is how much of its endurance an NVMe drive says is used.
         - C(psi) has the averages of the pressure in percent, and C(rates) what happened each second of the look
           (C(page_ins), C(page_outs), C(major_faults), C(refaults)), the shares of the time in which tasks waited, the
           CPU time of kswapd, and C(drive_page_in_us).

@@ -10,6 +10,7 @@ import re
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import endurance
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.charged import ChargedDram
@@ -98,6 +99,7 @@ def memory(files: HostFiles) -> dict[str, t.Any]:
         "in_use_bytes": ChargedDram({"mechanism": "hugepages", "original_pages": 0}, files.root).host_in_use(),
         "hugepages_bytes": info.get("Hugetlb"),
         "tiers": areas,
+        "drives": endurance.swap_drives(files),
         "zram": _compressed(stats, "zram_stored_bytes", "zram_used_bytes"),
         "zswap": {
             "enabled": zswap_on,

@@ -70,6 +70,7 @@ _HOST = Fields(
             ),
             64,
         ),
+        "drives": Listed(Fields({"name": Text(), "worn_percent": Optional(Whole(0, 255))}), 64),
         "zram": Fields(_COMPRESSED),
         "zswap": Fields({"enabled": Flag(), **_COMPRESSED}),
         "psi": Fields({"memory": _PRESSURE, "io": _PRESSURE}),

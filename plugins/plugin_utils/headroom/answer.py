@@ -81,6 +81,7 @@ def _of_host(name: str, look: _Document, wishes: Wishes) -> dict[str, t.Any]:
         "measured": look["host"]["rates"],
         "psi": look["host"]["psi"],
         "tiers": look["host"]["tiers"],
+        "drives": look["host"]["drives"],
         "numa_nodes": look["host"]["numa_nodes"],
         "cost": look["cost"],
         "units": look["units"],

@@ -15,6 +15,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 # The chart of a host has at most so many lines, those of the units that use most memory.
 CHARTED = 60
+# From here on, the endurance that a drive has used is named as a doubt.
+WORN_PERCENT = 80
 FILE = "headroom.json"
 
 _Document = t.Mapping[str, t.Any]
@@ -92,6 +94,11 @@ def _n_plus_1(found: _Document | None) -> list[str]:
 
 def _doubts(host: _Document) -> list[str]:
     doubts = [f"{unit['name']}: {unit['reason']}" for unit in host["units"] if unit["reason"] and host["method"]]
+    doubts += [
+        f"the drive {drive['name']} says that {drive['worn_percent']} % of its endurance is used, and swap writes to it"
+        for drive in host["drives"]
+        if (drive["worn_percent"] or 0) >= WORN_PERCENT
+    ]
     if len(host["numa_nodes"]) > 1:
         doubts.append("the host has several NUMA nodes, and the forecast is for all of them together")
     return doubts
@@ -137,6 +144,11 @@ def _host_table(host: _Document) -> Table:
         *(
             (f"{tier['kind']} {tier['name']}", f"{_size(tier['used_bytes'])} of {_size(tier['size_bytes'])}")
             for tier in host["tiers"]
+        ),
+        *(
+            (f"endurance used of {drive['name']}", f"{drive['worn_percent']} %")
+            for drive in host["drives"]
+            if drive["worn_percent"] is not None
         ),
         ("compression", "-" if not host["compression"] else f"{host['compression']:.3g}:1"),
         ("page-in", "-" if host["page_in_us"] is None else f"{host['page_in_us']:g} us"),

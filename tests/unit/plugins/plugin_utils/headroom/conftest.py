@@ -55,6 +55,7 @@ def look():
                 "hugepages_bytes": 0,
                 "ksm_saved_bytes": 0,
                 "tiers": [],
+                "drives": [],
                 "zram": {"stored_bytes": None, "used_bytes": None},
                 "zswap": {"enabled": False, "stored_bytes": None, "used_bytes": None},
                 "psi": {"memory": {"some_avg10": 0.0, "some_avg60": 0.0}, "io": None},

@@ -55,3 +55,12 @@ def test_the_files_are_written_once(document, tmp_path):
     page = (tmp_path / "headroom-1" / "report.html").read_text("utf-8")
     assert document["hosts"]["kv1"]["sentence"] in page and "headroom-0-ages" in page
     assert document["hosts"]["kv1"]["sentence"] in (tmp_path / "index.html").read_text("utf-8")
+
+
+def test_a_worn_drive_is_named(look):
+    drives = [{"name": "nvme0n1", "worn_percent": 85}, {"name": "nvme1n1", "worn_percent": 3}]
+    drives.append({"name": "sda", "worn_percent": None})
+    text = "\n".join(publish.lines(answer.document({"kv1": look(drives=drives)}, WISHES, {"id": "x", "made_at": 1})))
+
+    assert "the drive nvme0n1 says that 85 % of its endurance is used, and swap writes to it" in text
+    assert "nvme1n1 says" not in text and "3 %" in text and "sda" not in text

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drives that say how worn they are, and others. The emulated Debian 13 has a drive that does."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import endurance
+
+
+def test_the_command_has_the_layout_of_the_kernel():
+    """linux/nvme_ioctl.h; the number of the command has the size in it."""
+    assert ctypes.sizeof(endurance._Command) == endurance._ADMIN_COMMAND >> 16 & 0x3FFF == 72
+    assert endurance._Command.address.offset == 24 and endurance._Command.words_10_15.offset == 40
+
+
+@pytest.mark.parametrize("path", ["/dev/null", "/dev/there-is-no-such-drive"])
+def test_what_is_no_nvme_drive_says_nothing(path):
+    assert endurance._worn(path) is None
