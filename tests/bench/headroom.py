@@ -250,13 +250,9 @@ def lines(options: argparse.Namespace, look: dict[str, t.Any], sizes: t.Sequence
         f"{cost['seconds']:.0f} s: {cost['cpu_s']:.2f} s of its process, {cost['kernel_cpu_s']:.2f} s of DAMON."
     )
     yield ""
-    means = {
-        age: statistics.fmean(
-            each["active_bytes"] for unit in look["units"] for each in unit["ages"] if each["seconds"] == age
-        )
-        for age in AGES
-    }
-    yield "Active memory of a server: " + ", ".join(f"{mean / MIB:.2f} MiB in {age} s" for age, mean in means.items())
+    ages = [[unit["ages"][number] for unit in look["units"]] for number in range(len(AGES))]
+    means = [(statistics.fmean(each[name] for each in age) for name in ("active_bytes", "watched_s")) for age in ages]
+    yield "Active memory of a server: " + ", ".join(f"{size / MIB:.2f} MiB in {age:.1f} s" for size, age in means)
     yield ""
     yield f"| {' | '.join(_COLUMNS)} |"
     yield "| --- " * len(_COLUMNS) + "|"
