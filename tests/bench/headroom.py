@@ -206,7 +206,9 @@ def hold(fleet: Fleet, units: Units, own: int, age: float) -> Size:
     dram = dram_at(units, lambda found: not found.thrashes and (found.age is None or found.age >= age))
     expected = forecast(units, dram).total
     source = random.Random(0)
-    low, high = model.intervals([forecast(units, dram, source).total for _draw in range(100)])
+    low, high = model.intervals(
+        [forecast(units, dram, source).total * model.misjudged(source) for _draw in range(model.RESAMPLED)]
+    )
     fleet.limit(round(dram) + own)
     seconds = max(LEAST_HELD_S, HELD * age)
     time.sleep(seconds * COUNTED_FROM / HELD)

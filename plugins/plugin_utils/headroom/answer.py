@@ -168,7 +168,9 @@ def _more(look: _Document, members: t.Sequence[model.Member], site: model.Site, 
     found = []
     for _number in range(model.RESAMPLED):
         drawn = [model.member(unit, source) for unit in look["units"]]
-        found.append(model.most_more(drawn, site, next(each for each in drawn if each.name == like.name)))
+        # More page-ins than forecast are as a smaller limit.
+        limited = dataclasses.replace(site, waiting=site.waiting / model.misjudged(source))
+        found.append(model.most_more(drawn, limited, next(each for each in drawn if each.name == like.name)))
     low, high = model.intervals(found)
     added = [*members, dataclasses.replace(like, count=count)] if count > 0 else members
     given = sum(each.count * each.given for each in added)
