@@ -163,14 +163,15 @@ class Reclaim:
             turn = [number for number in left if not resting[number]]
             resting.update((number, resting[number] - 1) for number in left if resting[number])
             before = self._out()
-            for number in turn:
-                part = int(sizes[number] * STEP)
-                took = [group.take(max(4096, part // len(self._groups[number]))) for group in self._groups[number]]
-                left[number] -= part
-                room -= part
-                if not all(took) or left[number] <= 0:
-                    del left[number]
+            parts = {number: int(sizes[number] * STEP) for number in turn}
+            found = {number: self._evict(number, part) for number, part in parts.items()}
             taken = self._out()
+            for number, part in parts.items():
+                evicted = max(part, taken[number] - before[number])  # the kernel takes batches
+                left[number] -= evicted
+                room -= evicted
+                if not found[number] or left[number] < part:
+                    del left[number]
             some = self._waited(_PAUSE_S * (1 + all_rests))
             now = self._out()
             all_rests = all_rests + 1 if some > ENOUGH_PRESSURE else 0
@@ -182,6 +183,11 @@ class Reclaim:
                         left.pop(number, None)
                 else:
                     rests[number] = 0
+
+    def _evict(self, number: int, size: int) -> bool:
+        """Evict so many bytes of a unit; return whether the kernel found as many."""
+        took = [group.take(max(4096, size // len(self._groups[number]))) for group in self._groups[number]]
+        return all(took)
 
     def _wait_until(self, at: float) -> None:
         """Wait, and break off if tasks wait for memory too much."""
