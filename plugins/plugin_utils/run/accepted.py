@@ -225,12 +225,14 @@ def message(text: t.Any, longest: int = MAX_MESSAGE) -> str:
 
 
 def plain(value: t.Any) -> t.Any:
-    """Return a host's document with texts that do not steer a terminal: line breaks and tabs alone stay in them."""
+    """Return a document of others with texts that do not steer a terminal: line breaks and tabs alone stay in them."""
     if isinstance(value, dict):
         return {_printable(str(key)): plain(each) for key, each in value.items()}
     if isinstance(value, list):
         return [plain(each) for each in value]
-    return "\n".join(_printable(line, "\t") for line in value.split("\n")) if isinstance(value, str) else value
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    return "\n".join(_printable(line, "\t") for line in value.split("\n"))
 
 
 def _printable(text: str, also: str = "") -> str:

@@ -19,6 +19,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import plain
 
 SCHEMA = 1
 # The schedule of a run whose results are not collected yet.
@@ -182,7 +183,7 @@ class RunDirectory:
         Raises:
             RunError: it is missing or damaged.
         """
-        return self._read(self.file(*names), json.load)
+        return self._read(self.file(*names), lambda stream: _load(stream.read()))
 
     def _read(self, path: str, load: t.Callable[[t.IO[str]], t.Any]) -> dict[str, t.Any]:
         """Read a document with load, and check that it is one of ours."""
@@ -191,7 +192,7 @@ class RunDirectory:
                 document = load(stream)
         except OSError as error:
             raise RunError(f"{path}: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"{path} is damaged: {error}") from error
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise RunError(f"{path} was not written by this version of the collection (expected schema {SCHEMA})")
@@ -321,8 +322,17 @@ def _load_phase(stream: t.IO[str], keep: _Keep | None) -> t.Any:
     first = stream.readline()
     if not first.endswith(_BEFORE_HOSTS):
         raise ValueError("its first line does not end where the hosts begin")
-    document = json.loads(first[: -len(_BEFORE_HOSTS)] + "}")
+    document = _load(first[: -len(_BEFORE_HOSTS)] + "}")
     return {**document, "hosts": {name: keep(result) for name, result in _host_lines(stream)} if keep else {}}
+
+
+def _load(text: str) -> t.Any:
+    """Return what a text says, with texts that do not steer the terminal: others may have written it.
+
+    Only a few documents have such characters, so that most are not gone through a second time.
+    """
+    is_harmless = text.isascii() and "\\" not in text and "\x7f" not in text
+    return json.loads(text) if is_harmless else plain(json.loads(text))
 
 
 def _host_lines(stream: t.IO[str]) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
@@ -330,7 +340,7 @@ def _host_lines(stream: t.IO[str]) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
     for line in stream:
         if line == _LAST_LINE:
             return
-        yield from json.loads("{" + line.rstrip(",\n") + "}").items()
+        yield from _load("{" + line.rstrip(",\n") + "}").items()
     raise ValueError("it is cut off")
 
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import typing as t
 
-from trial import Attempt, CannotMakeError, TrialDisk, mounted, private_mounts, run, settle, situation, write_tree
+from trial import MIB, Attempt, CannotMakeError, TrialDisk, mounted, private_mounts, run, settle, situation, write_tree
 
 
 @situation("held by the device mapper, as multipath, LVM and encryption do")
@@ -33,22 +33,58 @@ def _holder(disk):
 
 
 @contextlib.contextmanager
-def holding(node: str, flags: str) -> t.Iterator[int]:
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            f"import os, sys, time; os.open({node!r}, {flags}); print('open', flush=True); time.sleep(600)",
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def waiting(*command: str) -> t.Iterator[int]:
+    """Run a program that prints "open" once it has done what it is for, and yield its pid."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "open\n"
         yield process.pid
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+
+
+def holding(node: str, flags: str) -> t.ContextManager[int]:
+    program = f"import os, sys, time; os.open({node!r}, {flags}); print('open', flush=True); time.sleep(600)"
+    return waiting(sys.executable, "-c", program)
+
+
+@situation("ext4, mounted where only a container sees it")
+def _mounted_elsewhere(disk):
+    run("mkfs.ext4", "-q", "-F", disk.node)
+    script = f"mount -o ro,noload {disk.node} /mnt && echo open && exec sleep 600"
+    with waiting("unshare", "--mount", "--propagation", "private", "sh", "-c", script):
+        yield Attempt(
+            disk.params(overwrite=[disk.path]), "is in use by the kernel or by a program.*No option allows that"
+        )
+
+
+@situation("the journal of a file system that is mounted from another disk")
+def _journal(disk):
+    run("mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", disk.node)
+    with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="memstretch-situation-") as image:
+        image.truncate(32 * MIB)
+        run("mkfs.ext4", "-q", "-F", "-b", "4096", "-J", f"device={disk.node}", image.name)
+        with mounted(image.name, "-o", "loop,ro"):
+            yield Attempt(
+                disk.params(overwrite=[disk.path]), "is in use by the kernel or by a program.*No option allows that"
+            )
+
+
+@situation("blank and in use, and a user has mounted something at a directory with an odd name")
+def _odd_mount(disk):
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="memstretch-situation-") as above:
+        place = os.path.join(above, "a\x0bb\x1cc \u2028d")
+        os.mkdir(place)
+        run("mount", "-t", "tmpfs", "x\u2003y", place)
+        try:
+            with holding(disk.node, "os.O_RDWR") as pid:
+                yield Attempt(
+                    disk.params(overwrite=[disk.path]),
+                    rf"is open in python\S* \(process {pid}\).*No option allows that",
+                )
+        finally:
+            run("umount", place)
 
 
 @situation("held exclusively, as file systems, RAID and pools do")

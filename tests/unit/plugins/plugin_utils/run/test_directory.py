@@ -195,12 +195,28 @@ def test_the_names_of_attempts(run_id, number, name):
     assert run_directory.attempt_name(name, 1) == run_directory.first_attempt(run_id) == "dram-1"
 
 
+def test_no_text_of_a_file_steers_the_terminal(directory):
+    """Others may have written it, and what is read is shown."""
+    directory.write_json(
+        "run.json", {"schema": 1, "profile\x1b[2J": ["\x1b]0;owned\x07", {"a": "one\n\ttwo\r"}], "n": 1}
+    )
+    assert directory.read_json("run.json") == {
+        "schema": 1,
+        "profile?[2J": ["?]0;owned?", {"a": "one\n\ttwo?"}],
+        "n": 1,
+    }
+    document = {"schema": 1, "phase": PHASE, "hosts": {"a": {"error": "\x1b[2J"}}}
+    directory.write_phase(document)
+    assert directory.read_phase(PHASE)["hosts"] == {"a": {"error": "?[2J"}}
+
+
 def test_damaged_files_are_named(directory):
     with pytest.raises(RunError, match="run.json: No such file"):
         directory.read_json("run.json")
-    directory.write_text("run.json", "{")
-    with pytest.raises(RunError, match="damaged"):
-        directory.read_json("run.json")
+    for text in ("{", "[" * 100_000):
+        directory.write_text("run.json", text)
+        with pytest.raises(RunError, match="damaged"):
+            directory.read_json("run.json")
     directory.write_text("run.json", '{"schema": 99}')
     with pytest.raises(RunError, match="version"):
         directory.read_json("run.json")
