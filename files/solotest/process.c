@@ -25,29 +25,32 @@ void read_small_file(const char *path, char *to, size_t size)
         (void)close(fd);
 }
 
-/* Opens what a link leads to, unless somebody else has made it, such as in /tmp. */
-static int open_behind_link(const char *path)
+/* Decides whether somebody else has put a link or a pipe here, such as in /tmp: a link leads elsewhere, and a pipe without
+ * a reader is waited for. Sets `link` if this is a link that may be followed. */
+static bool is_trap(const char *path, bool *link)
 {
     struct stat status;
-    int link = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    bool trusted = link >= 0 && fstat(link, &status) == 0 && (status.st_uid == 0 || status.st_uid == geteuid());
-    if (link >= 0)
-        (void)close(link);
-    if (!trusted) {
-        errno = EPERM;
-        return -1;
-    }
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    *link = false;
+    if (fd < 0)
+        return false;
+    bool known = fstat(fd, &status) == 0;
+    (void)close(fd);
+    *link = known && S_ISLNK(status.st_mode);
+    return !known || ((*link || S_ISFIFO(status.st_mode)) && status.st_uid != 0 && status.st_uid != geteuid());
 }
 
 FILE *create_file(const char *path)
 {
     struct stat status;
-    int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0666);
-    if (fd < 0)
-        fd = errno == ELOOP ? open_behind_link(path) : -1;
-    else if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-             (status.st_uid != geteuid() || status.st_nlink != 1 || ftruncate(fd, 0) != 0)) {
+    bool link;
+    if (is_trap(path, &link)) {
+        errno = EPERM;
+        return NULL;
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | (link ? O_TRUNC : O_NOFOLLOW), 0666);
+    if (fd >= 0 && !link && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        (status.st_uid != geteuid() || status.st_nlink != 1 || ftruncate(fd, 0) != 0)) {
         (void)close(fd);
         errno = EPERM;
         return NULL;

@@ -34,7 +34,7 @@ void prepare_process(void);
 bool lock_memory(void);
 
 /* Creates or empties a file to write to, also a pipe or device. What somebody else has put in its place is left as it is:
- * a link, a file, or a second name of one. Returns NULL and sets errno if that fails. */
+ * a link, a pipe, a file, or a second name of one. Returns NULL and sets errno if that fails. */
 FILE *create_file(const char *path);
 
 /* Reads the start of a small file, such as one in /proc; an empty text if that fails. */

@@ -504,7 +504,7 @@ def test_raw_that_cannot_be_opened_is_found_before_the_test(any_solotest, filled
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another user need root")
-@pytest.mark.parametrize("what", ["link", "file", "second name"])
+@pytest.mark.parametrize("what", ["link", "file", "second name", "pipe"])
 def test_raw_leaves_what_somebody_else_has_put_in_its_place(any_solotest, filled, tmp_path, what):
     """In a directory in which others may write, a user waits for root to write raw samples there."""
     tmp_path.chmod(0o777)
@@ -513,6 +513,9 @@ def test_raw_leaves_what_somebody_else_has_put_in_its_place(any_solotest, filled
     if what == "link":
         raw.symlink_to(victim)
         os.lchown(raw, 1000, 1000)
+    elif what == "pipe":
+        os.mkfifo(raw)
+        os.chown(raw, 1000, 1000)
     elif what == "file":
         raw = victim
         os.chown(victim, 1000, 1000)
