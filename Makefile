@@ -351,7 +351,9 @@ bench: setup-test ## Measure speed claims and the claims of intervals; needs roo
 MADE_HERE := .ansible .build .cache .mypy_cache .pytest_cache .ruff_cache $(VENV) tests/output $(wildcard tests/programs/*/build memstretch-density-*.tar.gz)
 # What is not in the checkout, or not ours to remove.
 LEFT_HERE := results $(addprefix $(HOME)/,.local/lib/memstretch .local/share/memstretch .local/state/memstretch .cache/memstretch .cache/molecule)
-LEFT_HERE += $(addprefix $(HOME)/,.ansible .cache/chromium-headless) /var/lib/memstretch $(wildcard /var/tmp/memstretch*)
+LEFT_HERE += $(addprefix $(HOME)/,.ansible .cache/chromium-headless) /var/lib/memstretch
+# The shell must expand this: anybody can make a file there whose name is a command.
+LEFT_HERE += /var/tmp/memstretch*
 PACKAGES_OF_MACHINES = $$(export PYTHONDONTWRITEBYTECODE=1; python3 tools/lab.py packages; python3 tests/vm/vm.py packages)
 
 clean: $(COLLECTION) ## Stop the demo's Redis instances, remove what was made in this checkout, and list what is left
@@ -359,7 +361,7 @@ clean: $(COLLECTION) ## Stop the demo's Redis instances, remove what was made in
 	@rm -rf $(MADE_HERE)
 	@find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "Removed what was made in $(CURDIR). Left:"
-	@for path in $(LEFT_HERE); do [ ! -e "$$path" ] || echo "  $$path"; done
+	@for path in $(LEFT_HERE); do [ ! -e "$$path" ] || printf '  %q\n' "$$path"; done
 	@echo "  packages that were installed and were not there before, of:" \
 		$$(printf '%s\n' $(TEST_PACKAGES) $(FLEET_PACKAGES) $(BENCH_PACKAGES) $(REPORT_PACKAGES) $(PACKAGES_OF_MACHINES) | sort -u)
 	@[ ! -e /var/lib/memstretch ] || echo "/var/lib/memstretch is the record of a machine that is tuned: restore it first (make restore, or playbooks/restore.yml)"

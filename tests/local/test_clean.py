@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import subprocess
 
@@ -46,15 +47,21 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
     (checkout / "memstretch-density-1.0.0.tar.gz").touch()
     (checkout / "tests" / "programs" / "membw" / "membw.py").touch()
 
-    done = subprocess.run(
-        ["make", "clean"],
-        cwd=checkout,
-        env={**os.environ, "HOME": str(tmp_path / "home"), "ANSIBLE_CONFIG": str(checkout / "ansible.cfg")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    # Anybody can make a file there, with any name.
+    trap = pathlib.Path(f"/var/tmp/memstretch-{os.getpid()}$(touch pwned)`touch pwned`;touch pwned\x1b[2J")
+    trap.touch()
+    try:
+        done = subprocess.run(
+            ["make", "clean"],
+            cwd=checkout,
+            env={**os.environ, "HOME": str(tmp_path / "home"), "ANSIBLE_CONFIG": str(checkout / "ansible.cfg")},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    finally:
+        trap.unlink()
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Teardown: done" in done.stdout, done.stdout
@@ -75,6 +82,7 @@ def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
     assert {str(path.relative_to(checkout / "tests")) for path in (checkout / "tests").rglob("*")} == kept
     assert [path.name for path in (checkout / "tools").iterdir()] == ["lab.py"]
     assert (ROOT / ".venv" / "bin" / "ansible-playbook").exists()
+    assert "\x1b" not in done.stdout and "touch\\ pwned" in done.stdout
     listed = {line.strip() for line in done.stdout.splitlines()}
     assert listed >= {"results", *(str(tmp_path / path) for path in LEFT)}, done.stdout
     assert all((tmp_path / path / "file").exists() for path in ("checkout/results", *LEFT))
