@@ -28,6 +28,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 FILE = "index.html"
 _ROW_FILE = "headline.json"
+# Others may have written it, and all rows are read whenever a result is published.
+_LONGEST_ROW = 2**20
 
 # By kind, the file that only a result of this kind has.
 _KINDS = {
@@ -143,6 +145,8 @@ def _row(directory: RunDirectory) -> Row | None:
     kind = next((kind for kind, file in _KINDS.items() if os.path.exists(directory.file(file))), _EXPERIMENTS)
     if os.path.exists(directory.file(_ROW_FILE)):
         try:
+            if os.path.getsize(directory.file(_ROW_FILE)) > _LONGEST_ROW:
+                raise ValueError("it is too long for a row")
             row = directory.read_json(_ROW_FILE)
             verdicts = [[profile, verdict] for profile, verdict in row["verdicts"]]
             texts = [row["page"], row["at"], row["headline"], *itertools.chain(*verdicts)]

@@ -92,6 +92,15 @@ def test_a_row_of_others_does_not_keep_the_rest_from_the_index(tmp_path, wrong):
     assert "headline.json is damaged" in rows["theirs"].headline and rows["ours"].page == "report.html"
 
 
+def test_a_row_of_others_that_is_too_long_is_not_read(tmp_path):
+    result(tmp_path, "theirs", "run.json")
+    row = tmp_path / "theirs" / "headline.json"
+    os.truncate(row, 2**40)  # it takes no room, and more memory than there is
+    result(tmp_path, "ours", "run.json")
+    rows = {row.name: row for row in index.rows(str(tmp_path))}
+    assert "headline.json is damaged" in rows["theirs"].headline and rows["ours"].page == "report.html"
+
+
 def test_a_pipe_in_place_of_the_index_keeps_nobody_waiting(tmp_path):
     os.mkfifo(tmp_path / index.FILE)
     result(tmp_path, "ours", "run.json")
