@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import pwd
 import signal
@@ -99,8 +100,15 @@ def spare(pid: int) -> None:
         file.write("0")
 
 
+def _user(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name) if name else None
+    except KeyError:
+        raise OSError(errno.ENOENT, "this host has no user of that name", name) from None
+
+
 def _start(spawn: Spawn) -> int:
-    user = pwd.getpwnam(spawn.user) if spawn.user else None
+    user = _user(spawn.user)
     environment = {**os.environ, **spawn.environment}
     receive, send = os.pipe()
     os.write(send, spawn.given.encode())

@@ -48,3 +48,9 @@ def test_a_child_that_cannot_enter_its_group_does_not_run(tmp_path, fails):
     child = Child(Spawn(["/bin/echo", "ran"], str(tmp_path / "out"), entry=fails))
     wait_until(child.ended)
     assert child.status and "ran" not in child.says().split()
+
+
+def test_a_user_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(OSError, match="this host has no user of that name: 'nobody-here'"):
+        Child(Spawn(["/bin/true"], str(tmp_path / "out"), user="nobody-here"))
+    assert not (tmp_path / "out").exists()
