@@ -54,7 +54,7 @@ class Host:
         self.boot_device = self._file_system(directory / "boot.img", 2 * MIB, self.root / "boot")
         for name in ("bin", "lib", "lib64", "sbin"):
             (self.root / name).symlink_to(f"usr/{name}")
-        for name in ("dev", "proc", "sys", "tmp", "usr", "etc/default"):
+        for name in ("dev", "proc", "run", "sys", "tmp", "usr", "etc/default"):
             (self.root / name).mkdir(parents=True)
         for name in ("usr", "proc", "sys"):
             self._mount("--bind", f"/{name}", self.root / name)
