@@ -32,7 +32,7 @@ from one_redis import ROOT, SECONDS, filled_redis, launch, result
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import observer
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import HostBounds, answers
 
 sys.path.insert(0, str(ROOT / "tests" / "programs" / "solotest"))
 
@@ -242,10 +242,9 @@ class Machine:
 
 def judged(measured: dict[str, t.Any], slo: dict[str, float]) -> tuple[str, dict[str, t.Any]]:
     """Return the answer for a host, and the figures of its bounds."""
-    bounds = HostBounds()
+    bounds = HostBounds(slo["p99_us"])
     bounds.add(measured)
-    figures = bounds.figures()
-    return answer(figures, slo), figures
+    return answers([bounds], slo)[0], bounds.figures()
 
 
 SCENARIOS: tuple[tuple[str, tuple[str, ...], t.Callable[[Machine], t.Any]], ...] = (

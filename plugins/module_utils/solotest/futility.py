@@ -7,9 +7,19 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, lowest_of
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.slow_requests import (
+    ALLOWED,
+    LEVEL,
+    binomial_tail,
+    certainly_slow,
+    too_many,
+)
 
 UPPER, LOWER = "intended", "server"
+
+# Slow requests come in clusters, such as those that met one stall. How large these are is known only at the end.
+CLUSTERING = 10
 
 _Document = t.Mapping[str, t.Any]
 
@@ -29,16 +39,22 @@ def lower_bound(latency: _Document, lowest: int = 0) -> Histogram:
     return lower
 
 
-def cannot_pass(lower: Histogram, total: int, slo: _Document) -> bool:
+def cannot_pass(lower: Histogram, total: int, slo: _Document, hosts: int) -> bool:
     """Decide whether a host misses the SLO whatever its remaining requests measure.
 
     Args:
         lower: the lower bound of its requests so far.
         total: the number of all its requests.
         slo: avg_us and p99_us.
+        hosts: how many the fleet has. The p99 of a single host is its fleet's. One of several must have significantly
+            more slow requests than 1 %, also if they cluster by CLUSTERING.
     """
-    above = sum(count for slot, count in lower.counts.items() if lowest_of(slot) / 1000 > slo["p99_us"])
-    return lower.sum_ns / 1000 / total > slo["avg_us"] or above > total // 100
+    if lower.sum_ns / 1000 / total > slo["avg_us"]:
+        return True
+    slow = certainly_slow(lower, slo["p99_us"])
+    if hosts == 1:
+        return too_many(slow, total)
+    return binomial_tail(slow // CLUSTERING, total // CLUSTERING, ALLOWED) <= LEVEL / hosts
 
 
 class Watch:
@@ -47,14 +63,15 @@ class Watch:
     Args:
         slo: avg_us and p99_us.
         total: the number of requests of all iterations of a cell.
+        hosts: how many the fleet has.
     """
 
-    def __init__(self, slo: _Document, total: int) -> None:
-        self._slo, self._total = slo, total
+    def __init__(self, slo: _Document, total: int, hosts: int) -> None:
+        self._slo, self._total, self._hosts = slo, total, hosts
         self._seen: dict[t.Any, Histogram] = {}
 
     def add(self, cell: t.Any, latency: _Document) -> bool:
         """Add an iteration of a cell; return whether the host can no longer pass."""
         seen = self._seen.setdefault(cell, Histogram())
         seen.merge(lower_bound(latency))
-        return cannot_pass(seen, self._total, self._slo)
+        return cannot_pass(seen, self._total, self._slo, self._hosts)

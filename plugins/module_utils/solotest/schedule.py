@@ -212,7 +212,7 @@ class _Decision:
         self._session = session
         self._phases = {phase["name"]: phase for phase in phases}
         self._watches: dict[str, futility.Watch] = collections.defaultdict(
-            lambda: futility.Watch(stop["slo"], stop["total"])
+            lambda: futility.Watch(stop["slo"], stop["total"], stop["hosts"])
         )
 
     def __call__(self, name: str) -> None:

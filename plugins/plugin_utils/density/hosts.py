@@ -15,12 +15,15 @@ import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import decode, lowest_of
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import student
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.slow_requests import (
+    ALLOWED,
+    LEVEL,
+    binomial_tail,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import host_test, student
 
 # A host with fewer requests is not judged alone: 4.5 % of 200 requests would have to be slow to be noticed.
 ENOUGH_REQUESTS = 4000
-LEVEL = 0.05
-ALLOWED = 0.01
 _POWER = 0.8
 
 
@@ -60,35 +63,14 @@ def judge(of_hosts: t.Mapping[str, t.Sequence[HostWindow]]) -> Judged:
     names = [name for name in of_hosts if totals[name] >= ENOUGH_REQUESTS]
     if not names:
         return Judged([], 0, 0, 1.0)
-    clustering = _clustering(list(counts.values()))
+    clustering = host_test.clustering(counts.values())
     values: list[float] = []
     for name in names:
-        slow = sum(slow for slow, _requests in counts[name])
-        values += [
-            binomial_tail(math.floor(slow / clustering), math.ceil(totals[name] / clustering), ALLOWED),
-            _average_p_value(of_hosts[name]),
-        ]
+        values += [host_test.p_value(counts[name], clustering), _average_p_value(of_hosts[name])]
     corrected = student.holm(values)
     missed = [name for place, name in enumerate(names) if min(corrected[2 * place : 2 * place + 2]) <= LEVEL]
     fewest = min(totals[name] for name in names)
     return Judged(missed, len(names), fewest, smallest_miss(math.floor(fewest / clustering), LEVEL / len(values)))
-
-
-def binomial_tail(successes: int, trials: int, share: float) -> float:
-    """Return the probability of at least so many successes in independent trials."""
-    if successes <= 0:
-        return 1.0
-    below = math.fsum(_binomial(number, trials, share) for number in range(min(successes, trials + 1)))
-    if below < 0.999:
-        return 1.0 - below
-    # The tail itself, since 1 - below would lose its digits.
-    total = 0.0
-    for number in range(successes, trials + 1):
-        term = _binomial(number, trials, share)
-        total += term
-        if term < 1e-16 * total or term == 0.0:
-            break
-    return min(1.0, total)
 
 
 def smallest_miss(requests: int, level: float) -> float:
@@ -112,38 +94,6 @@ def _slow(window: HostWindow) -> tuple[int, int]:
     """Return the slow requests of a window, and all of them."""
     lower = window.load["lower"]
     return slow_requests(lower, window.p99_us), window.load["upper"]["count"]
-
-
-def _binomial(number: int, trials: int, share: float) -> float:
-    return (
-        math.exp(
-            math.lgamma(trials + 1)
-            - math.lgamma(number + 1)
-            - math.lgamma(trials - number + 1)
-            + number * math.log(share)
-            + (trials - number) * math.log1p(-share)
-        )
-        if 0 <= number <= trials and 0 < share < 1
-        else float(share >= 1 and number == trials)
-    )
-
-
-def _clustering(counts: t.Sequence[t.Sequence[tuple[int, int]]]) -> float:
-    """Return by what factor slow requests scatter more between the windows of a host than independent ones; at least 1.
-
-    Quasi-likelihood: Pearson's chi-squared divided by its degrees of freedom, over all hosts.
-    """
-    squares, freedom = 0.0, 0
-    for of_host in counts:
-        slow, requests = sum(each[0] for each in of_host), sum(each[1] for each in of_host)
-        share = slow / requests if requests else 0.0
-        if not 0 < share < 1 or len(of_host) < 2:
-            continue
-        squares += sum(
-            (found - total * share) ** 2 / (total * share * (1 - share)) for found, total in of_host if total
-        )
-        freedom += len(of_host) - 1
-    return max(1.0, squares / freedom) if freedom else 1.0
 
 
 def _average_p_value(windows: t.Sequence[HostWindow]) -> float:

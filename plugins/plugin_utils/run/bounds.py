@@ -5,7 +5,8 @@
 
 The upper bound, C(intended), holds every delay from the intended start of a request to its reply, those of the client
 included. The lower bound, C(server), holds only what the server and its platform certainly caused. So a host whose
-upper bound meets the SLO passes, one whose lower bound misses it fails, and between them it is undecided. Where an
+upper bound meets the SLO passes, one whose lower bound misses it fails, and between them it is undecided. The fleet as
+a whole must meet the SLO, too. Where an
 observer has made enough requests, they are the upper bound (docs/measurement.md).
 """
 
@@ -15,6 +16,14 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.futility import LOWER, UPPER, lower_bound
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, microseconds
+from ansible_collections.memstretch.density.plugins.module_utils.solotest.slow_requests import (
+    LEVEL,
+    certainly_slow,
+    possibly_slow,
+    too_many,
+)
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import host_test, student
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.host_test import Counts
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.observer import Observed
 
 PASS, FAIL, UNDECIDED, INVALID = "pass", "fail", "undecided", "invalid"
@@ -35,13 +44,18 @@ class HostBounds:
         observed: what the host's observer saw, if it has one.
         lower: what server and platform certainly caused. A request for which that is unknown counts as 0, so results
             without time stamps of the kernel have a lower bound of 0 and cannot fail.
+        upper_slow, lower_slow: for each iteration the requests that may have been, and certainly were, slower than the
+            limit of the p99, and all of them.
         lost: requests that failed, were never answered, or were due and not sent, those of the observer included.
         lateness_p99_us: p99 of the client's own delays, the largest of all iterations.
         wakeup_p99_us: p99 of the time that replies waited for the client to read them, the largest of all iterations;
             None if unknown.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, p99_limit_us: float) -> None:
+        self._limit_us = p99_limit_us
+        self.upper_slow: list[Counts] = []
+        self.lower_slow: list[Counts] = []
         self.upper = Histogram()
         self.lower = Histogram()
         self.observed = Observed()
@@ -54,12 +68,16 @@ class HostBounds:
 
         Args:
             result: of the iteration.
-            lowest: by bound, the lowest slot that holds the p99 of an iteration; all slots are decoded without it.
+            lowest: by bound, the lowest slot that is needed: that of the limit of the p99, or one that holds the p99 of
+                an iteration, if it is lower. All slots are decoded without it.
         """
         latency = result["latency"]
         upper = Histogram.top(latency[UPPER], (lowest or {}).get(UPPER, 0))
         self.upper.merge(upper)
-        self.lower.merge(lower_bound(latency, (lowest or {}).get(LOWER, 0)))
+        lower = lower_bound(latency, (lowest or {}).get(LOWER, 0))
+        self.lower.merge(lower)
+        self.upper_slow.append((possibly_slow(upper, self._limit_us), upper.count))
+        self.lower_slow.append((certainly_slow(lower, self._limit_us), lower.count))
         self.observed.add(result.get("observed"))
         self.lost += lost_requests(result) + lost_requests(result.get("observed") or {})
         self.lateness_p99_us = max(self.lateness_p99_us, latency["lateness"]["p99_us"])
@@ -80,6 +98,12 @@ class HostBounds:
             "lost": self.lost,
             "upper_by": OBSERVER if self.observed.counts else CLIENT,
         }
+
+    def slow(self) -> dict[str, t.Sequence[Counts]]:
+        """Return the counts of slow requests for C(upper), those of the observer if it made the bound, and C(lower)."""
+        seen = self.observed.upper
+        upper = [(possibly_slow(seen, self._limit_us), seen.count)] if self.observed.counts else self.upper_slow
+        return {"upper": upper, "lower": self.lower_slow}
 
     def doubt(self) -> str:
         """Return whose delay keeps the bounds apart, and what to do about it, as the end of a sentence."""
@@ -126,16 +150,35 @@ def lost_requests(result: _Document) -> int:
     return sum((requests.get("errors") or {}).values()) if lost is None else lost
 
 
-def answer(figures: _Document, slo: _Document) -> str:
-    """Return PASS, FAIL or UNDECIDED for what HostBounds.figures() returned and an SLO with avg_us and p99_us."""
-    if not meets(figures["lower"], slo):
-        return FAIL
-    return UNDECIDED if figures["lost"] or not meets(figures["upper"], slo) else PASS
+def answers(hosts: t.Sequence[HostBounds], slo: _Document) -> list[str]:
+    """Return PASS, FAIL or UNDECIDED for each host of a fleet, and an SLO with avg_us and p99_us.
+
+    The p99 of a single host is compared as it is. Of several hosts, one misses it only if significantly more than 1 %
+    of its requests were slow (host_test).
+    """
+    slow = [host.slow() for host in hosts]
+    misses = {bound: _misses_p99([each[bound] for each in slow]) for bound in ("upper", "lower")}
+    found = []
+    for host, upper, lower in zip(hosts, misses["upper"], misses["lower"]):
+        figures = host.figures()
+        fails = lower or figures["lower"]["avg_us"] > slo["avg_us"]
+        passes = not (host.lost or upper or figures["upper"]["avg_us"] > slo["avg_us"])
+        found.append(FAIL if fails else PASS if passes else UNDECIDED)
+    return found
 
 
-def meets(figures: _Document, slo: _Document) -> bool:
-    """Decide whether an average and a p99 meet the SLO."""
-    return figures["avg_us"] <= slo["avg_us"] and figures["p99_us"] <= slo["p99_us"]
+def _misses_p99(of_hosts: t.Sequence[t.Sequence[Counts]]) -> list[bool]:
+    if len(of_hosts) == 1:
+        return [fleet_misses_p99(of_hosts)]
+    clustering = host_test.clustering(of_hosts)
+    corrected = student.holm([host_test.p_value(counts, clustering) for counts in of_hosts])
+    return [value <= LEVEL for value in corrected]
+
+
+def fleet_misses_p99(of_hosts: t.Iterable[t.Sequence[Counts]]) -> bool:
+    """Decide whether the p99 of all requests of some hosts is above the limit."""
+    every = [each for counts in of_hosts for each in counts]
+    return too_many(sum(slow for slow, _requests in every), sum(requests for _slow, requests in every))
 
 
 def slo_ratio(figures: _Document, slo: _Document) -> float:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
@@ -13,6 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.histog
     Histogram,
     microseconds,
     p99_slot,
+    slot_of,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import fleet_phase
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
@@ -23,7 +25,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
     UNDECIDED,
     UPPER,
     HostBounds,
-    answer,
+    answers,
+    fleet_misses_p99,
     slo_ratio,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import FIGURES, CellSample, Spread
@@ -84,6 +87,7 @@ class Cell:
         self.rate_ratios: list[float | None] = []
         self.hosts_reported: list[int] = []
         self.hosts: list[dict[str, t.Any]] = []
+        self.fleet = PASS
         self.brief = fleet_phase.brief([])
         self.spread: Spread | None = None
         self._service: list[_Document] = []
@@ -124,11 +128,13 @@ class Cell:
         sample = CellSample(len(self._names))
         # The resampled fleets have no p99 below the lowest of a host.
         lowest = min((_lowest(results, UPPER) for results in self._by_host.values()), default=0)
-        self.hosts = [
-            _host(name, number, self._by_host.pop(name), sample, self._slo, lowest)
-            for number, name in enumerate(self._names)
-            if name in self._by_host
-        ]
+        bounds: dict[str, HostBounds] = {}
+        for number, name in enumerate(self._names):
+            if name in self._by_host:
+                bounds[name] = _bounds(number, self._by_host.pop(name), sample, self._slo, lowest)
+        found = answers(list(bounds.values()), self._slo)
+        self.hosts = [_host(name, each, host) for (name, host), each in zip(bounds.items(), found)]
+        self.fleet = fleet_answer(list(bounds.values()), self._slo)
         self.spread = sample.spread()
         self.brief = {**fleet_phase.brief(self._service), "hosts": min(self.hosts_reported, default=0)}
         self._service = []
@@ -156,14 +162,15 @@ class Cell:
             "read_mix": self.read_mix,
             "arrivals": self.arrivals,
             "valid": valid,
-            "verdict": _verdict(valid, counts),
+            "verdict": _verdict(valid, counts, self.fleet),
+            "fleet": self.fleet,
             "overlap": min(self.overlaps, default=None),
             "achieved_rate_ratio": fleet_phase.least(self.rate_ratios),
             "iterations": iterations,
             "indicative": iterations < ITERATIONS_FOR_A_CLAIM,
             "hosts_within_slo": counts[PASS],
             "hosts": counts,
-            "within_slo": valid and counts[PASS] == len(names),
+            "within_slo": valid and counts[PASS] == len(names) and self.fleet == PASS,
             "worst_host": worst and {name: worst[name] for name in _WORST_HOST},
             "steady": self.steady.summary(),
             "interval": spread and spread.interval(merged[UPPER].figures()),
@@ -175,11 +182,23 @@ class Cell:
         return summary, CellDetails(hosts, merged, spread, by_run)
 
 
-def _verdict(valid: bool, hosts: t.Mapping[str, int]) -> str:
-    """Return the verdict of a cell from the numbers of its hosts by answer."""
+def _verdict(valid: bool, hosts: t.Mapping[str, int], fleet: str) -> str:
+    """Return the verdict of a cell from the numbers of its hosts by answer, and the answer of the fleet."""
     if not valid:
         return INVALID
-    return FAIL if hosts[FAIL] else UNDECIDED if hosts[UNDECIDED] else PASS
+    return next((each for each in (FAIL, UNDECIDED) if hosts[each] or fleet == each), PASS)
+
+
+def fleet_answer(hosts: t.Sequence[HostBounds], slo: _Document) -> str:
+    """Return PASS, FAIL or UNDECIDED for all hosts together, by their bounds."""
+
+    def misses(bound: str) -> bool:
+        slow = [host.slow()[bound] for host in hosts]
+        requests = [sum(count for _slow, count in each) for each in slow]
+        total_us = sum(host.figures()[bound]["avg_us"] * count for host, count in zip(hosts, requests))
+        return fleet_misses_p99(slow) or total_us > slo["avg_us"] * sum(requests)
+
+    return FAIL if misses("lower") else UNDECIDED if misses("upper") else PASS
 
 
 # What an evaluation and its report read of a host's result, except its latencies: the results of a large fleet do not
@@ -230,28 +249,32 @@ def _lowest(results: t.Sequence[tuple[int, _Document]], bound: str) -> int:
     return lowest
 
 
-def _host(
-    name: str,
+def _bounds(
     number: int,
     results: t.Sequence[tuple[int, _Document]],
     sample: CellSample,
     slo: _Document,
     lowest_upper: int,
-) -> dict[str, t.Any]:
-    """Return the figures of a host over all iterations of a cell, and its answer; add its upper bound to sample."""
-    bounds = HostBounds()
-    lowest = {UPPER: lowest_upper, LOWER: _lowest(results, LOWER)}
+) -> HostBounds:
+    """Return the bounds of a host over all iterations of a cell, and add its upper bound to sample."""
+    bounds = HostBounds(slo["p99_us"])
+    limit = slot_of(math.floor(1000 * slo["p99_us"]))
+    lowest = {UPPER: min(lowest_upper, limit), LOWER: min(_lowest(results, LOWER), limit)}
     for unit, each in results:
         sample.add(number, unit, bounds.add(each, lowest))
+    return bounds
+
+
+def _host(name: str, found: str, bounds: HostBounds) -> dict[str, t.Any]:
+    """Return the figures of a host over all iterations of a cell, with its answer."""
     figures = bounds.figures()
-    found = answer(figures, slo)
     return {
         "name": name,
         "answer": found,
         **figures,
         **figures["upper"],
         "max_us": microseconds(bounds.upper.max_ns),
-        "iterations": len(results),
+        "iterations": len(bounds.lower_slow),
         "doubt": bounds.doubt() if found == UNDECIDED else None,
     }
 

@@ -51,7 +51,8 @@ def plan(run: t.Mapping[str, t.Any], gap: float, has_budget: bool, now: float) -
         entries.append({**phase, "at": round(at, 6), "max_seconds": phase["seconds"] + LAST_SECONDS, "refit": refit})
         at += phase["seconds"] + gap
     load, matrix = config["load"], config["matrix"]
-    stop = {"slo": config["slo"], "total": matrix["iterations"] * load["requests"]} if stops else None
+    total = matrix["iterations"] * load["requests"]
+    stop = {"slo": config["slo"], "total": total, "hosts": len(run["expected"])} if stops else None
     return {
         "session": run["session"],
         "planned_at": now,

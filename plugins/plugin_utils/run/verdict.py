@@ -13,8 +13,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import char
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
     INVALID,
+    LOWER,
     PASS,
     UNDECIDED,
+    UPPER,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import (
     Cell,
@@ -221,7 +223,7 @@ class Futility:
             return
         total = self._config["matrix"]["iterations"] * self._config["load"]["requests"]
         for name, result in document["hosts"].items():
-            watch = self._watches.setdefault(name, futility.Watch(self._slo, total))
+            watch = self._watches.setdefault(name, futility.Watch(self._slo, total, len(document["expected"])))
             if watch.add(cell_of(phase), result["latency"]):
                 self.reason = (
                     f"stopped early: {name} can no longer meet the SLO after iteration {phase['iteration']} of "
@@ -307,13 +309,15 @@ class _Phases:
 def _sentences(
     answer: str, cells: t.Sequence[_Document], details: t.Mapping[str, CellDetails], slo: _Document
 ) -> list[str]:
-    """Return one sentence for each cell that has hosts with this answer."""
+    """Return one sentence for each cell that has hosts with this answer, or whose fleet as a whole has it."""
     limits = f"avg <= {slo['avg_us']:g} us, p99 <= {slo['p99_us']:g} us"
     sentences = []
     for cell in cells:
         hosts = [host for host in details[configuration.cell_name(cell)].hosts if host["answer"] == answer]
         worst = worst_host(hosts, slo)
         if not worst:
+            if cell["fleet"] == answer:
+                sentences.append(_of_fleet(cell, answer, limits))
             continue
         where = f"{configuration.cell_title(cell)}: {len(hosts)} of {sum(cell['hosts'].values())} hosts"
         lower, upper = worst["lower"], worst["upper"]
@@ -328,3 +332,19 @@ def _sentences(
                 f"{upper['avg_us']:,.1f} us, p99 {lower['p99_us']:,.1f} to {upper['p99_us']:,.1f} us; {worst['doubt']}"
             )
     return sentences
+
+
+def _of_fleet(cell: _Document, answer: str, limits: str) -> str:
+    """Say what is wrong with a fleet of which no host alone stands out."""
+    lower, upper = cell[LOWER], cell[UPPER]
+    start = f"{configuration.cell_title(cell)}: all hosts together"
+    end = "no host stands out from the others"
+    if answer == FAIL:
+        return (
+            f"{start} miss the SLO ({limits}) whatever the client added, with avg {lower['avg_us']:,.1f} us, "
+            f"p99 {lower['p99_us']:,.1f} us; {end}"
+        )
+    return (
+        f"{start} are undecided ({limits}): avg {lower['avg_us']:,.1f} to {upper['avg_us']:,.1f} us, "
+        f"p99 {lower['p99_us']:,.1f} to {upper['p99_us']:,.1f} us; {end}"
+    )

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import highest_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import observer
 
-from .test_bounds import SLO, answer, bounds_of, figures, result
+from .test_bounds import answer, bounds_of, figures, result
 
 QUIET = [20_000] * 6000
 RATE = 1500
@@ -37,15 +37,15 @@ LATE_CLIENT = ([20_000] * 6000, [20_000] * 5000 + [900_000] * 1000)
 
 
 def test_an_observer_narrows_what_a_late_client_leaves_open():
-    assert answer(host(*LATE_CLIENT, None).figures(), SLO) == "undecided"
-    figures = host(*LATE_CLIENT, observed(QUIET)).figures()
-    assert (answer(figures, SLO), figures["upper_by"]) == ("pass", "observer")
+    assert answer(host(*LATE_CLIENT, None)) == "undecided"
+    bounds = host(*LATE_CLIENT, observed(QUIET))
+    assert (answer(bounds), bounds.figures()["upper_by"]) == ("pass", "observer")
 
 
 def test_an_observer_sees_what_the_clock_of_a_paused_guest_hides():
     quiet = ([20_000] * 6000, [20_000] * 6000)
     bounds = host(*quiet, observed([20_000] * 5900 + [5_000_000] * 100))
-    assert answer(bounds.figures(), SLO) == "undecided"
+    assert answer(bounds) == "undecided"
     assert "pauses of the guest" in bounds.doubt()
 
 
@@ -53,7 +53,7 @@ def test_an_observer_that_stalls_with_its_host_narrows_nothing():
     # Everything was frozen for 9 % of the time: the requests due then were sent late, and found a quick Redis.
     frozen = observed(QUIET, [20_000] * 5460 + [900_000] * 540, lateness_us=[880] * 540)
     bounds = host(*LATE_CLIENT, frozen)
-    assert answer(bounds.figures(), SLO) == "undecided"
+    assert answer(bounds) == "undecided"
     assert "540 of its 6,000 requests late" in bounds.doubt()
 
 
@@ -68,7 +68,7 @@ def test_one_long_delay_of_an_observer_is_not_that_of_all_its_late_requests():
     bounds = host(*LATE_CLIENT, observed(QUIET, delays, lateness_us=[60] * 99 + [4980]))
     assert bounds.observed.late == 100 and bounds.observed.upper.count == 6000
     assert bounds.figures()["upper"]["p99_us"] == pytest.approx(80, rel=0.01)
-    assert answer(bounds.figures(), SLO) == "pass"
+    assert answer(bounds) == "pass"
 
 
 def test_a_stall_that_is_longer_than_a_period_counts_whole():
@@ -139,7 +139,7 @@ def test_no_user_waits_longer_than_the_observer_says(seed):
 
 
 def test_a_request_that_the_observer_lost_keeps_a_host_from_passing():
-    assert answer(host(*LATE_CLIENT, observed(QUIET, lost=1)).figures(), SLO) == "undecided"
+    assert answer(host(*LATE_CLIENT, observed(QUIET, lost=1))) == "undecided"
 
 
 @pytest.mark.parametrize(

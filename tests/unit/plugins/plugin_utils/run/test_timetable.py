@@ -10,7 +10,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import conf
 def plan(finished=(), has_budget=False, gap=0.25, **settings):
     config = run_config(requests=1000, rate=500, influences=[0, 10], read_mixes=[70], iterations=2, **settings)
     phases = [{**phase, "finished": phase["index"] in finished} for phase in configuration.phases(config)]
-    return timetable.plan({"config": config, "phases": phases, "session": "12"}, gap, has_budget, START)
+    run = {"config": config, "phases": phases, "session": "12", "expected": ["a", "b"]}
+    return timetable.plan(run, gap, has_budget, START)
 
 
 def test_the_phases_follow_each_other_with_a_gap():
@@ -47,7 +48,8 @@ def test_the_limit_of_a_budget_is_set_again_once_after_the_first_warm_up(warmups
 
 def test_a_run_that_stops_early_has_time_to_decide():
     found = plan(warmups=0, stop_when_failed=True)
-    assert found["stop"]["total"] == 2000 and found["phases"][1]["at"] == 2 + timetable.GAP_TO_DECIDE_SECONDS
+    assert (found["stop"]["total"], found["stop"]["hosts"]) == (2000, 2)
+    assert found["phases"][1]["at"] == 2 + timetable.GAP_TO_DECIDE_SECONDS
 
 
 def test_the_lead_grows_with_the_rounds_of_forks_and_with_a_slow_launch():
