@@ -11,7 +11,7 @@
  *
  * A protected fill then deletes its own keys by their names. It sends no FLUSHALL, so a key that somebody adds after
  * the check is not lost either. It looks at each name again, and Redis deletes those names in a transaction only if none
- * has changed since: a value that somebody writes under one of our names meanwhile ends the fill.
+ * has changed since: a value that somebody writes under one of our names in between ends the fill.
  */
 #ifndef SOLOTEST_OWNERSHIP_H
 #define SOLOTEST_OWNERSHIP_H
