@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
 import tempfile
@@ -121,9 +122,7 @@ class RunDirectory:
         link = _link_to_latest(self.results_dir)
         self.make()
         os.makedirs(self.file("phases"), exist_ok=True)
-        temporary = f"{link}.{os.getpid()}"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        temporary = f"{link}.{secrets.token_hex(8)}"
         try:
             os.symlink(self.run_id, temporary)
         except OSError as error:

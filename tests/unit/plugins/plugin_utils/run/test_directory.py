@@ -132,6 +132,12 @@ def test_nobody_else_can_put_a_link_into_a_run(tmp_path):
     assert (tmp_path / "run-1").stat().st_mode & 0o022 == 0
 
 
+def test_nobody_else_knows_the_name_of_the_link_before_it_is_renamed(tmp_path):
+    (tmp_path / f"latest.{os.getpid()}").mkdir()
+    RunDirectory(str(tmp_path), "run-1").create()
+    assert os.readlink(tmp_path / "latest") == "run-1"
+
+
 def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(directory):
     os.mkfifo(directory.file("run.json"))
     with pytest.raises(RunError, match="run.json: this is no regular file"):
