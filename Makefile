@@ -29,7 +29,7 @@ TEST_PACKAGES += btrfs-progs cryptsetup-bin dmsetup e2fsprogs fdisk lvm2 qemu-ut
 # A file system without symbolic links, for results.
 TEST_PACKAGES += exfat-fuse exfatprogs
 # Programs that ours are compared with.
-BENCH_PACKAGES := gcc libfuse3-dev likwid mbw pkg-config sysbench virtinst
+BENCH_PACKAGES := gcc likwid mbw sysbench virtinst
 # For the role writeback_benchmark.
 TEST_PACKAGES += fio
 # A master whose clones get a TPM each.
@@ -344,7 +344,6 @@ bench: setup-test ## Measure speed claims and the claims of intervals; needs roo
 	$(call install,$(BENCH_PACKAGES) $$(python3 tools/lab.py packages))
 	@$(BIN)/python tests/bench/memory_bandwidth.py
 	@$(BIN)/python tests/bench/throughput.py
-	@$(AS_ROOT) $(BIN)/python tests/bench/plan_tiers.py
 	@$(AS_ROOT) $(BIN)/python tests/bench/vm_fleet.py
 
 # What this file, the programs that it starts and Python make in the checkout.

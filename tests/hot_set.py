@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The exact distribution of the client's requests over the keys, to compare access_model with."""
+"""The exact distribution of the client's requests over the keys (docs/measurement.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,26 @@ import collections
 import math
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import Band, pulls
+# floor(100 V) for V in [0, 1]; 100 itself has no probability.
+PULLS = 100
+
+
+class Band(t.NamedTuple):
+    """A number of keys with the same probability of access each."""
+
+    keys: float
+    probability: float
+
+
+def pulls(influence: float) -> dict[float, int]:
+    """Return the fractions by which a key is pulled to the middle, each with its number among 100 equally likely pulls.
+
+    Args:
+        influence: BIAS of the client, the width of the bell; 0 does not pull.
+    """
+    if influence == 0:
+        return {0.0: PULLS}
+    return collections.Counter(math.exp(-((x - 50) ** 2) / (2 * influence**2)) for x in range(PULLS))
 
 
 def weights(keys: int, influence: float) -> list[int]:
@@ -21,14 +40,10 @@ def weights(keys: int, influence: float) -> list[int]:
     return found
 
 
-def share_of_hottest(spread: t.Sequence[Band], keys: float) -> float:
-    """Return the share of requests for this number of hottest keys."""
-    found = 0.0
-    for band in sorted(spread, key=lambda each: each.probability, reverse=True):
-        taken = min(band.keys, keys)
-        found += taken * band.probability
-        keys -= taken
-    return min(1.0, found)
+def bands(keys: int, influence: float) -> list[Band]:
+    """Return the same with the keys that are equally likely together."""
+    exact = collections.Counter(weights(keys, influence))
+    return [Band(count, weight / (PULLS * keys)) for weight, count in exact.items()]
 
 
 def hottest_for(spread: t.Sequence[Band], share: float) -> float:

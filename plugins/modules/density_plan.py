@@ -9,13 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: density_plan
-short_description: Forecast a study before anything is touched
+short_description: Say how many servers or VMs fit by capacity, before anything is touched
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Forecasts fleets of several sizes under several profiles. Says whether they fit (DRAM, the tier beyond it, CPU), how
-    often a request finds its page in DRAM, and the page-ins per second. It also forecasts whether the fleet can meet
-    the SLO, and the duration of the study. Writes C(plan.json) and C(plan.txt).
+  - Says for each profile how many Redis servers or VMs fit into the DRAM and the tier beyond it, and why not more. Says
+    the same of fleets of given sizes, and how long a study of them takes. Writes C(plan.json) and C(plan.txt).
+  - It says nothing about latency. P(memstretch.density.density#module) measures whether so many are fast enough.
   - The playbook C(plan.yml) uses it with the profiles as they would be on the hosts.
   - Runs on the controller.
 extends_documentation_fragment:
@@ -35,36 +35,22 @@ options:
     description:
       - For each host that carries VMs its C(record), from P(memstretch.density.host_memory_info#module), and by profile
         its C(arms). Hosts with the same C(kernel.boot_id) are one machine.
-      - A host may also have its C(page_in), from P(memstretch.density.page_in_latency#module). That of the slowest host
-        replaces the example of O(tiers).
     type: dict
     required: true
   fleet_sizes:
     description: Numbers of VMs, each 1 to 100,000. Several hosts share them evenly.
     type: raw
     required: true
-  solve:
-    description:
-      - With V(tier), also find the slowest tier beyond DRAM with which each fleet meets the SLO, cell by cell, for
-        tiers whose p99 is 2, 4 or 8 times their average.
-    type: str
-    default: ""
-  tiers:
-    description:
-      - Time of a page-in by kind (V(devices), V(file), V(zram), V(zswap), V(memory_node)), each with C(avg_us) and
-        C(p99_us) in microseconds, and C(page_ins_per_second), its limit. Missing values are examples.
-    type: dict
-    default: {}
-  base:
-    description: C(avg_us) and C(p99_us) of a request whose pages are all in DRAM, in microseconds. Missing values are
-      examples.
-    type: dict
-    default: {}
   baseline_run:
     description:
-      - Name of a run under C(dram) whose worst cell (service time) replaces O(base).
-      - Its charged DRAM for each server replaces the model of their memory and O(overhead), if it had a DRAM budget,
-        the same keys and values, and servers that are not in VMs.
+      - Name of a run under C(dram) with a DRAM budget, below O(results_dir). Its charged DRAM for each server replaces
+        the records and O(overhead). It must have had the same keys and values, and no swap.
+      - For Redis servers that are not in VMs, as is O(density).
+    type: str
+    default: ""
+  density:
+    description: The same from a density, the name of a result of P(memstretch.density.density#module). Its largest
+      fleet in DRAM counts.
     type: str
     default: ""
   vm_memory:
@@ -75,9 +61,9 @@ options:
   overhead:
     description: Memory of a Redis in addition to its records. Bytes, or a number with K, M, G or T.
     type: str
-    default: 3M
+    default: 3.5M
   overhead_used:
-    description: The part of O(overhead) that is always in use, and therefore in DRAM.
+    description: The part of its memory that cannot leave DRAM. Of a VM it is at least 128 MiB, for the guest's system.
     type: str
     default: 1M
   host_reserve:
@@ -101,13 +87,12 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Plan for a recorded host
+- name: Plan for a recorded host with the memory that a density has measured
   memstretch.density.density_plan:
     run: "{{ checked }}"
     machines: "{{ {'kvm01': {'record': host_tuning_record, 'arms': arms}} }}"
     fleet_sizes: [31, 108]
-    tiers:
-      devices: {avg_us: 14, p99_us: 40, page_ins_per_second: 550000}
+    density: density-20261127T123126Z
 """
 
 RETURN = r"""
@@ -115,4 +100,27 @@ density_plan:
   description: The plan, the content of C(plan.json).
   returned: always
   type: dict
+  contains:
+    answer:
+      description: The plan in one sentence.
+      type: str
+    capacity:
+      description:
+        - By profile C(servers), how many fit on all machines together, null if that is unknown, at most 100,000.
+        - C(ended_by) says why not more, C(budget_bytes) is the DRAM budget of each machine, null without one.
+      type: dict
+    server:
+      description: One of the fleet, its C(kind), C(bytes), C(resident_bytes) and C(measured_by), null if computed.
+      type: dict
+    compression:
+      description: Of the values in zram and zswap, such as 3.09.
+      type: float
+    fleets:
+      description: For each profile and size C(verdict), which is V(fits), V(does not fit) or V(unknown), its
+        C(reasons), and C(needs_bytes), C(dram_bytes), C(tier) and C(tier_bytes) on the C(machine) where it fits worst.
+      type: list
+      elements: dict
+    duration:
+      description: C(seconds) of a study of all of them, and the C(runs) and C(phases) that it consists of.
+      type: dict
 """

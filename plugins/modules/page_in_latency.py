@@ -16,8 +16,7 @@ description:
   - With O(drive), it times reads of single pages at random places of a drive that does not carry swap yet, past the
     page cache. It writes nothing to a device or a file. Most drives answer for blocks that were never written, or were
     discarded, without reading their medium, so an empty drive looks faster than it will be.
-  - The figures are those of a host without other page-ins; under load a drive is slower. They are what
-    P(memstretch.density.density_plan#module) takes as O(memstretch.density.density_plan#module:tiers).
+  - The figures are those of a host without other page-ins; under load a drive is slower.
 options:
   drive:
     description: Path of a block device to read from, instead of the active swap, or of a file on one. In a directory,
@@ -49,7 +48,7 @@ requirements:
   - Linux 5.4 or later; any Linux with O(drive)
   - Python 3.8 or later on the host
 seealso:
-  - module: memstretch.density.density_plan
+  - module: memstretch.density.density
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -82,11 +81,6 @@ page_in_latency:
       description: Average in microseconds. C(p50_us), C(p99_us) and C(max_us) are the median, the 99th percentile and
         the maximum.
       type: float
-
-tiers:
-  description: The same, as O(memstretch.density.density_plan#module:tiers) takes it.
-  returned: success
-  type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -121,8 +115,7 @@ def main() -> None:
     if not took:
         module.fail_json(msg="no touch had to read a page: the kernel had read all of them ahead; increase size")
     found = page_in.figures(took)
-    tiers = {tier: {name: found[name] for name in ("avg_us", "p99_us")}}
-    module.exit_json(changed=False, page_in_latency={"tier": tier, **found}, tiers=tiers)
+    module.exit_json(changed=False, page_in_latency={"tier": tier, **found})
 
 
 if __name__ == "__main__":

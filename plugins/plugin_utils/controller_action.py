@@ -89,6 +89,18 @@ def measured_run(option: str, results_dir: str, run_id: str) -> RunDirectory:
     return RunDirectory.at(path)
 
 
+def measured_density(option: str, results_dir: str, name: str) -> RunDirectory:
+    """Return the directory of an existing density.
+
+    Raises:
+        RunError: there is no such density; the text names the option.
+    """
+    path = os.path.join(os.path.expanduser(results_dir), name)
+    if not name or not os.path.isfile(os.path.join(path, "density.json")):
+        raise RunError(f"{option}: there is no density {name!r} below {results_dir}; measure one first")
+    return RunDirectory.at(path)
+
+
 def own_directory(option: str, results_dir: str, name: str) -> RunDirectory:
     """Return a directory below results_dir, which may not exist yet, for something other than a run.
 

@@ -80,6 +80,7 @@ CHANGES_THIS_MACHINE = tuple(
         "test_fresh_hypervisor.py::test_check_mode",
         "test_noisy_host.py::",
         "test_plan.py::test_a_plan_for_existing_servers",
+        "test_plan.py::test_the_budget",
         "test_ramp.py::",
         "test_selftest.py::",
         "test_site_check.py::test_processors",

@@ -13,15 +13,15 @@ import signal
 import subprocess
 import sys
 
+import hot_set
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon, units
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import Look
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.records import (
     INDEX_BYTES,
     SLOT_BYTES,
-    bands,
 )
 
 from . import machine
@@ -105,15 +105,9 @@ def redis_truth(influence, age, empty):
     Four values of 1,000 bytes share a page, next to each other in the order of the keys. The hash of a key decides
     where its entry in the index is, so every page of the index is used soon.
     """
-    pages, middle = [0.0] * (KEYS // 4), KEYS // 2
-    first = 0.0
-    for band in bands(KEYS, influence):
-        for side in (-1, 1):
-            place = middle + side * first / 2
-            for _key in range(round(band.keys / 2)):
-                pages[min(len(pages) - 1, max(0, int(place // 4)))] += band.probability
-                place += side
-        first += band.keys
+    pages = [0.0] * (KEYS // 4)
+    for key, weight in enumerate(hot_set.weights(KEYS, influence)):
+        pages[key // 4] += weight / (hot_set.PULLS * KEYS)
     requests = RATE * age
     index = KEYS * INDEX_BYTES + SLOT_BYTES * 2 ** math.ceil(math.log2(KEYS))
     return 4096 * sum(1 - math.exp(-requests * share) for share in pages) + index + empty

@@ -78,7 +78,6 @@ def test_each_timed_page_in_is_one_of_the_kernels(untuned_machine, fleet, tier):
     assert figures["tier"] == tier and not found["changed"]
     assert 100 <= figures["page_ins"] <= read
     assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
-    assert found["tiers"] == {tier: {"avg_us": figures["avg_us"], "p99_us": figures["p99_us"]}}
 
 
 @contextlib.contextmanager
@@ -105,7 +104,6 @@ def test_a_drive_without_swap_is_read_page_by_page(fleet):
     assert figures["tier"] == "devices" and figures["page_ins"] == 200 and not found["changed"]
     assert int(after[0]) - int(before[0]) >= 200 and after[4] == before[4]  # reads, and no writes
     assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["max_us"]
-    assert set(found["tiers"]) == {"devices"}
 
 
 def test_below_a_directory_nothing_is_left(fleet, tmp_path):

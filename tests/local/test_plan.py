@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""plan.yml on this machine: a forecast of every profile, nothing changed, and the keys that the client chooses."""
+"""plan.yml on this machine: how many servers fit under every profile, and nothing changed."""
 
 from __future__ import annotations
 
-import collections
-import json
+import pathlib
+import re
 import subprocess
 
-import hot_set
 import pytest
-
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import access_model
 
 from .conftest import LOCAL, ROOT, write_inventory
 
@@ -32,13 +29,39 @@ def test_a_plan_for_a_future_fleet_uses_its_group_variables(fleet):
     (directory / "group_vars" / "fleet.yml").write_text("latency_benchmark_key_count: 1234\n", encoding="utf-8")
     hypervisors = {"hosts": {"kvm01": {"host_tuning_state": "recorded"}}}
     inventory = write_inventory(directory / "hosts.yml", {"hypervisors": hypervisors, "fleet": {}})
-    outcome = fleet.run_playbook("-e", "fleet_sizes=2", "-e", "solve=tier", playbook="plan", inventory=inventory)
+    outcome = fleet.run_playbook("-e", "fleet_sizes=2", playbook="plan", inventory=inventory)
     assert outcome.status == 0, outcome.output
     plan = fleet.document("plan", "plan")
     assert plan["load"]["key_count"] == 1234 and list(plan["machines"]) == ["kvm01"]
-    (needed,) = plan["needed_tiers"]
-    assert needed["size"] == 2 and len(needed["cells"]) == len(plan["fleets"][0]["cells"])
-    assert "The slowest tier that meets the SLO" in outcome.output
+    assert plan["answer"].startswith("On kvm01, which has ") and plan["answer"] in outcome.output
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_the_budget_of_a_density_is_the_dram_of_its_plan(fleet):
+    """docs/plan.md shows this one."""
+    given = ("-e", "profiles=dram,zram", "-e", "fleet_sizes=19,52")
+    outcome = fleet.run_playbook(*given, playbook="plan", inventory=ROOT / "inventories" / "ramp" / "hosts.yml")
+    assert outcome.status == 0, outcome.output
+    answer = fleet.document("plan", "plan")["answer"]
+    assert (
+        answer.startswith("Within 256 MiB of DRAM: dram 19, zram 52 of these Redis servers")
+        and answer in outcome.output
+    )
+
+
+@pytest.mark.parametrize("keys, value_size", [(9000, 1000), (20_000, 4000)])
+def test_the_memory_of_a_server_is_that_of_a_real_one(fleet, client, keys, value_size):
+    fleet.add("a")
+    server = fleet.servers["a"]
+    command = [client, "fill", str(server.port), str(value_size), str(keys)]
+    subprocess.run(command, check=True, capture_output=True)
+    status = (pathlib.Path("/proc") / str(server.process.pid) / "status").read_text(encoding="ascii")
+    resident = int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
+
+    load = [f"latency_benchmark_key_count={keys}", f"latency_benchmark_value_size={value_size}"]
+    outcome = fleet.run_playbook("-e", load[0], "-e", load[1], playbook="plan")
+    assert outcome.status == 0, outcome.output
+    assert fleet.document("plan", "plan")["server"]["bytes"] == pytest.approx(resident, rel=0.1)
 
 
 def test_a_mistake_is_named(fleet):
@@ -58,10 +81,11 @@ def test_a_mistake_is_named(fleet):
     cases = [
         ({"fleet_sizes": "many"}, "fleet_sizes: 'many' is not allowed; it must be a whole number from 1 to 100,000"),
         ({"fleet_sizes": "2,500000"}, "fleet_sizes: '500000' is out of range"),
-        ({"tiers": {"tape": {"avg_us": 1}}}, "density_plan_tiers: 'tape' is not a tier"),
         ({"baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
         ({"host_reserve": "most"}, "density_plan_host_reserve: 'most' is not a size"),
-        ({"solve": "drive"}, "solve: 'drive' is not allowed; it must be tier or empty"),
+        ({"density": "none"}, "density_plan_density: there is no density 'none'"),
+        ({"density": "d", "baseline_run": "r"}, "density_plan_baseline_run and density_plan_density exclude each"),
+        ({"density": "d", "vm_memory": "1G"}, "density_plan_density: is for Redis servers that are not in VMs"),
     ]
     messages = fleet.messages(
         [{"memstretch.density.density_plan": {**common, **case}} for case, dummy in cases],
@@ -85,40 +109,3 @@ def test_a_mistake_is_named(fleet):
     )
     wrong = [(message, told) for (dummy, message), told in zip(cases, messages) if message not in told]
     assert not wrong
-
-
-@pytest.mark.parametrize("influence", [0, 10, 25])
-def test_the_hot_set_is_as_modelled(fleet, client, influence):
-    fleet.add("a")
-    port = str(fleet.servers["a"].port)
-    subprocess.run([client, "fill", port, "10", "20000"], check=True, capture_output=True)
-    done = subprocess.run(
-        [
-            client,
-            "--json",
-            "--seed",
-            "7",
-            "--pacing",
-            "none",
-            "--pipeline",
-            "32",
-            "--requests",
-            "40000",
-            "test",
-            port,
-            "10",
-            "20000",
-            str(influence),
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    hot = json.loads(done.stdout)["test"]["hot_set"]
-    exact = collections.Counter(hot_set.weights(20000, influence))
-    expected = hot_set.realised_hot_set(
-        [access_model.Band(keys, weight / 2e6) for weight, keys in exact.items()], 40000
-    )
-    assert hot["distinct_keys"] == pytest.approx(expected["distinct_keys"], rel=0.01)
-    for name, keys in zip(("p50_keys", "p90_keys", "p99_keys"), expected["keys"]):
-        assert hot[name] == pytest.approx(keys, rel=0.02), name

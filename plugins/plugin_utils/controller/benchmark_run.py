@@ -16,10 +16,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     Task,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import (
-    GUEST_SYSTEM_BYTES,
-    data_bytes,
-)
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.records import GUEST_SYSTEM_BYTES, data_bytes
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
     configuration,

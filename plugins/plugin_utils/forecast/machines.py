@@ -35,20 +35,3 @@ def _plain(arm: _Machine) -> dict[str, t.Any]:
 
     plain = {section: {name: value_of(each) for name, each in arm[section].items()} for section in ("sysctl", "sysfs")}
     return {**arm, **plain}
-
-
-def tiers(hosts: t.Mapping[str, _Machine], given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the cost of a page-in by kind of tier: as measured on the slowest host, unless the user gives another.
-
-    Args:
-        hosts: those whose page-ins were measured have C(page_in), from the module page_in_latency.
-        given: what the user gives, figure by figure.
-    """
-    found: dict[str, t.Any] = {}
-    measured = [page_in for host in hosts.values() if (page_in := host.get("page_in"))]
-    for page_in in sorted(measured, key=lambda each: each["avg_us"]):
-        found[page_in["tier"]] = {"avg_us": page_in["avg_us"], "p99_us": page_in["p99_us"]}
-    for kind, figures in given.items():
-        both = isinstance(figures, dict) and kind in found
-        found[kind] = {**found[kind], **figures} if both else figures
-    return found

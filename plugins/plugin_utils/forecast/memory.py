@@ -1,32 +1,36 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the pages of a fleet are on one machine under one profile: DRAM, and the tier beyond it."""
+"""How many servers or VMs fit into the memory of one machine under one profile: its DRAM, and the tier beyond it."""
 
 from __future__ import annotations
 
-import copy
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.settings import in_percent
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes, size_text
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.access_model import value_bytes
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.records import value_bytes
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import listed
 
-# CPU time of a request (client and Redis), and of the client's spin before it with pacing hybrid
-# (docs/bench/client.md).
-REQUEST_CPU_US, SPIN_US = 25, 40
 # A page that compresses to this share or more is stored uncompressed (zsmalloc's largest class below a page).
 INCOMPRESSIBLE = 0.8
 # What a compressed page takes in addition to its random part, as a share of the page, in zram with lz4 (docs/plan.md).
 COMPRESSION_OVERHEAD = 0.05
 
 
-class Level(t.NamedTuple):
-    """Memory of one kind, and how many bytes of the fleet's pages are in it or in faster levels."""
+class Server(t.NamedTuple):
+    """One of a fleet, a Redis server or a VM.
 
-    kind: str
-    upto_bytes: float
+    Attributes:
+        bytes: its memory.
+        resident: the part of it that cannot leave DRAM.
+        is_vm: whether the role vm_fleet makes it, and may refuse to.
+    """
+
+    bytes: float
+    resident: float
+    is_vm: bool
 
 
 class DoesNotFit(Exception):
@@ -38,11 +42,13 @@ class HostMemory:
 
     Attributes:
         total: bytes of memory of the machine.
+        budget: bytes of the DRAM budget; None without one.
         dram: bytes of DRAM for the fleet.
-        kind: kind of the tier beyond it.
+        ratio: what a page takes when it is compressed, as a share.
+        kind: kind of the tier beyond the DRAM.
         capacity: bytes of the fleet's pages that the tier holds, with zram in front of it.
         zram: bytes of them in zram in front of the tier.
-        unknown: why there is no forecast, or an empty text.
+        unknown: why nothing can be said, or an empty text.
     """
 
     def __init__(
@@ -51,21 +57,23 @@ class HostMemory:
         record: t.Mapping[str, t.Any],
         arm: t.Mapping[str, t.Any],
         load: t.Mapping[str, t.Any],
-        options: t.Mapping[str, t.Any],
+        reserve: str,
     ) -> None:
         self.name, self._arm, self._load = name, arm, load
-        self.cpus = record["cpu"]["online"] or 1
         self.total = record["memory"]["total_bytes"]
-        self._reserve = size_in_bytes("density_plan_host_reserve", options["host_reserve"], self.total)
+        self._reserve = size_in_bytes("density_plan_host_reserve", reserve, self.total)
         self.notes: list[str] = (
             []
             if arm["tuned"]
-            else [f"{name} is not tuned, so all profiles are the same there: the forecast uses its present swap"]
+            else [f"{name} is not tuned, so all profiles are the same there: the plan uses its present swap"]
         )
         nodes = sum(node["total_bytes"] or 0 for node in record["numa"]["nodes"] if node["memory_only"])
         self._budget = arm["dram_budget"]
+        self.budget = None
+        if self._budget:
+            option = self._budget.get("option", "host_tuning_dram_budget.size")
+            self.budget = size_in_bytes(option, self._budget["size"], self.total)
         self._free = 0.0
-        self._given_pool: float | None = None
         self.dram = self._fleets_dram(record, nodes)
         self.ratio = compression(load)
         self.kind, self.capacity = self._beyond(record, nodes)
@@ -92,12 +100,11 @@ class HostMemory:
         # between.
         self._free = free = self.total * 1.5 * scale / 10_000
         room = self.total - nodes - self._reserve - free
-        if not self._budget:
+        if self.budget is None:
             return max(0.0, room)
-        size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self.total)
         if self._in_cgroup:
-            return max(0.0, float(min(size, room)))
-        return max(0.0, min(size, self.total) - self._reserve - free)
+            return max(0.0, float(min(self.budget, room)))
+        return max(0.0, min(self.budget, self.total) - self._reserve - free)
 
     @property
     def _in_cgroup(self) -> bool:
@@ -130,25 +137,59 @@ class HostMemory:
     @property
     def _pool(self) -> float:
         """The bytes that zswap's pool may take under this profile."""
-        if self._given_pool is not None:
-            return self._given_pool
         place = "/sys/module/zswap/parameters/"
         if self._arm["sysfs"].get(place + "enabled") is not True:
             return 0.0
         percent = in_percent(str(self._arm["sysfs"].get(place + "max_pool_percent") or 20), self.total)
         return float(percent) / 100 * self.total
 
-    def with_pool(self, pool: float) -> HostMemory:
-        """Return the same memory with another limit of zswap's pool, in bytes."""
-        other = copy.copy(self)
-        other._given_pool = pool
-        return other
+    def check(self, size: int, server: Server) -> None:
+        """Accept this many servers.
 
-    def refusals(self, vms: int, vm_memory: int) -> list[str]:
-        """Explain why the role vm_fleet would not admit this many VMs on this machine."""
-        size = self.total
-        if self._budget:
-            size = size_in_bytes("host_tuning_dram_budget.size", self._budget["size"], self.total)
+        Raises:
+            DoesNotFit: there is too little memory of some kind, or the profile cannot be applied.
+        """
+        if self._arm["refused"]:
+            raise DoesNotFit(f"{self.name} refuses the profile's swap: {self._arm['refused']}")
+        if server.is_vm:
+            self._admit(size, server)
+        needs, resident = size * server.bytes, size * server.resident
+        # Without a tier kswapd finds nothing to reclaim, so what it would keep free is the fleet's, too.
+        tierless = self.kind == "none" or not self.capacity
+        dram = self.dram + (self._free if tierless and self.budget is None else 0)
+        beyond = needs - dram
+        if beyond <= 0:
+            return
+        if tierless:
+            raise DoesNotFit(
+                f"{self.name}: the fleet needs {size_text(needs)}, "
+                f"but has {size_text(dram)} of DRAM and no tier beyond it"
+            )
+        if resident > dram:
+            raise DoesNotFit(
+                f"{self.name}: {size_text(resident)} of the fleet cannot leave DRAM, of which it has {size_text(dram)}"
+            )
+        if self.kind == "zram":
+            self._check_zram(needs, resident)
+        else:
+            self._check_drives(needs, resident)
+
+    def most(self, server: Server, limit: int) -> tuple[int, str]:
+        """Return how many servers fit, at most a limit, and why not one more; an empty text at the limit."""
+        low, high, why = 0, limit + 1, ""
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                self.check(middle, server)
+            except DoesNotFit as error:
+                high, why = middle, str(error)
+            else:
+                low = middle
+        return low, why
+
+    def _admit(self, vms: int, server: Server) -> None:
+        """Refuse VMs that the role vm_fleet would not admit on this machine."""
+        size = self.total if self.budget is None else self.budget
         swap = self.capacity if self.kind not in ("none", "memory_node") else 0
         # The other mechanism of a budget reserves the rest of the memory as huge pages.
         huge_pages = 0 if self._in_cgroup else max(0, self.total - size)
@@ -164,43 +205,12 @@ class HostMemory:
                 addresses=None,
                 huge_pages=huge_pages,
             ),
-            Demand(vms, 0, vm_memory, OVERHEAD, 1, 0, 0, ""),
+            Demand(vms, 0, round(server.bytes) - OVERHEAD, OVERHEAD, 1, 0, 0, ""),
         )
-        return [f"{self.name}: {text}" for text in refused]
+        if refused:
+            raise DoesNotFit("; ".join(f"{self.name}: {text}" for text in refused))
 
-    def levels(self, needs: float) -> list[Level]:
-        """Return the levels that hold the fleet's pages, the fastest first.
-
-        Raises:
-            DoesNotFit: all levels together are too small, or the profile cannot be applied.
-        """
-        if self._arm["refused"]:
-            raise DoesNotFit(f"{self.name} refuses the profile's swap: {self._arm['refused']}")
-        # Without a tier kswapd finds nothing to reclaim, so what it would keep free is the fleet's, too.
-        tierless = self.kind == "none" or not self.capacity
-        dram = self.dram + (self._free if tierless and not self._budget else 0)
-        if needs <= dram:
-            return [Level("dram", needs)]
-        beyond = needs - self.dram
-        if tierless:
-            raise DoesNotFit(
-                f"{self.name}: the fleet needs {size_text(needs)}, "
-                f"but has {size_text(dram)} of DRAM and no tier beyond it"
-            )
-        if self.kind == "zram":
-            return self._with_zram(needs, beyond)
-        if self.zram:
-            return self._with_zram_first(needs, beyond)
-        if beyond > self.capacity:
-            raise DoesNotFit(
-                f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM "
-                f"and {size_text(self.capacity)} of {self.kind}"
-            )
-        if self.kind == "zswap":
-            return self._with_zswap(needs, beyond)
-        return [Level("dram", self.dram), Level(self.kind, needs)]
-
-    def _with_zram(self, needs: float, beyond: float) -> list[Level]:
+    def _check_zram(self, needs: float, resident: float) -> None:
         """Compressed pages take the fleet's own DRAM; a budget by control group means the charged DRAM, too."""
         if self.ratio >= 1:
             raise DoesNotFit(
@@ -208,41 +218,40 @@ class HostMemory:
                 "and zram adds nothing because these values do not compress "
                 f"(latency_benchmark_compressibility {self._load['compressibility']:g})"
             )
-        stored = beyond / (1 - self.ratio)
-        if stored > min(needs, self.capacity):
+        least = resident + (needs - resident) * self.ratio
+        if least > self.dram:
+            raise DoesNotFit(
+                f"{self.name}: with all in zram that may leave DRAM, the fleet still needs {size_text(least)}, "
+                f"but has {size_text(self.dram)}"
+            )
+        stored = (needs - self.dram) / (1 - self.ratio)
+        if stored > self.capacity:
             raise DoesNotFit(
                 f"{self.name}: zram would have to store {size_text(stored)} of {size_text(needs)}, "
-                f"but holds {size_text(min(needs, self.capacity))}"
+                f"but holds {size_text(self.capacity)}"
             )
-        return [Level("dram", needs - stored), Level("zram", needs)]
 
-    def _with_zram_first(self, needs: float, beyond: float) -> list[Level]:
-        """The kernel fills zram, whatever its pages compress to, and writes to the tier behind it what is left."""
-        zram = min(self.zram, self.dram / self.ratio, beyond / (1 - self.ratio) if self.ratio < 1 else self.zram)
-        resident = self.dram - zram * self.ratio
-        left, capacity = needs - resident - zram, self.capacity - self.zram
-        if left > capacity:
-            raise DoesNotFit(
-                f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(resident)} of DRAM, "
-                f"{size_text(zram)} of zram and {size_text(capacity)} of {self.kind}"
-            )
-        return [Level("dram", resident), Level("zram", min(needs, resident + zram)), Level(self.kind, needs)]
+    def _check_drives(self, needs: float, resident: float) -> None:
+        """Drives hold what is neither in DRAM nor in zram before them. What zswap holds has a place on them, too."""
+        zram = packed = 0.0
+        room = (self.dram - resident) / self.ratio  # for compressed pages
+        wanted = (needs - self.dram) / (1 - self.ratio) if self.ratio < 1 else room
+        if self.zram:  # the kernel fills it first, whatever its pages compress to
+            zram = min(self.zram, room, wanted)
+            packed = zram * self.ratio
+        elif self.kind == "zswap":
+            packed = min(self._pool, room * self.ratio, wanted * self.ratio)
+        beyond, drives = needs - (self.dram - packed) - zram, self.capacity - self.zram
+        if beyond > drives:
+            parts = [f"{size_text(self.dram - packed)} of DRAM", f"{size_text(drives)} of {self._drives}"]
+            if zram:
+                parts.insert(1, f"{size_text(zram)} of zram")
+            pool = "" if zram or not packed else f", where the pool of {size_text(packed)} has its places, too"
+            raise DoesNotFit(f"{self.name}: the fleet needs {size_text(needs)}, but has {listed(parts)}{pool}")
 
-    def _with_zswap(self, needs: float, beyond: float) -> list[Level]:
-        pool = min(self._pool, self.dram, beyond / (1 - self.ratio) * self.ratio)
-        resident = self.dram - pool
-        return [
-            Level("dram", resident),
-            Level("zswap", min(needs, resident + pool / self.ratio)),
-            Level(self._arm["swap"]["kind"], needs),
-        ]
-
-    def cpu_seconds(self, page_ins: float) -> float:
-        """Return the CPU time of one VM's client and Redis per second."""
-        pacing = self._load["pacing"]
-        spin = 1e6 / self._load["rate"] if pacing == "spin" else SPIN_US if pacing == "hybrid" else 0
-        # A page-in from compressed memory costs CPU time; one from a drive costs little.
-        return min(2.0, self._load["rate"] * (REQUEST_CPU_US + spin + 5 * page_ins) / 1e6)
+    @property
+    def _drives(self) -> str:
+        return str(self._arm["swap"]["kind"]) if self.kind == "zswap" else self.kind
 
 
 def compression(load: t.Mapping[str, t.Any]) -> float:

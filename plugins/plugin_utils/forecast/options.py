@@ -13,10 +13,3 @@ RANGES: Ranges = {
     "phase_overhead_seconds": Range(float, 0, 3600, "seconds"),
     "run_overhead_seconds": Range(float, 0, 86_400, "seconds"),
 }
-
-# The latency of a tier of memory, or of a request whose pages are in DRAM, and a tier's limit of page-ins.
-FIGURES: Ranges = {
-    "avg_us": Range(float, 0.001, 1e9, "microseconds"),
-    "p99_us": Range(float, 0.001, 1e9, "microseconds"),
-    "page_ins_per_second": Range(float, 1, 1e9, "pages per second"),
-}
