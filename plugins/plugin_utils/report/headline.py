@@ -34,10 +34,12 @@ def run(summary: _Document) -> str:
     if verdict == FAIL and charged_dram.is_too_large(summary):
         return f"The fleet does not fit into its DRAM budget: {summary['reasons'][0].partition(': ')[2]}"
     if verdict == FAIL and failed:
-        return f"The SLO is missed: {listed(failed, _NAMES)} died under the load"
+        return f"The SLO is missed: {dead(summary['fleet'], _NAMES)}"
     cell = _deciding_cell(summary["cells"], summary["slo"])
     if cell is None:
         return "No host was measured"
+    if verdict != PASS and cell["worst_host"]["answer"] == PASS:
+        return _first_sentence(summary["reasons"][0])
     host, meet = cell["worst_host"], f"{cell['hosts_within_slo']} of {counted(expected, 'host')}"
     others = f"; {meet} meet it in this cell" if expected > 1 else ""
     if verdict == PASS:
@@ -55,6 +57,18 @@ def run(summary: _Document) -> str:
         f"Undecided for {host['name']}: with every delay it has {_figure(host, 'upper', summary['slo'])}, without "
         f"those of the client it may meet the SLO{others}"
     )
+
+
+def dead(fleet: _Document, most: int) -> str:
+    """Say which hosts of a fleet died under the load, at most so many by name, and whom the kernel killed."""
+    died, killed = fleet["failed"], fleet["killed"]
+    names = listed(died, most)
+    if killed >= len(died):
+        fit = "does not fit" if len(died) == 1 else "do not fit"
+        return f"{counted(len(died), 'host')} {fit}: the kernel killed {names} for lack of memory"
+    if killed:
+        return f"{names} died under the load: the kernel killed {killed} of them for lack of memory"
+    return f"{names} died under the load"
 
 
 def _first_sentence(text: str) -> str:

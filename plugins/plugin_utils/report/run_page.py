@@ -14,7 +14,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.section 
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.text import STEADY_FIGURES, unsteady
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import PASS, UNDECIDED
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import FAIL, PASS, UNDECIDED
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import ITERATIONS_FOR_A_CLAIM, CellDetails
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_title
 
@@ -167,9 +167,13 @@ def _sentence(summary: _Mapping) -> str:
         return f"The fleet does not fit into its DRAM budget, so the run fails whatever its latency (SLO: {limits})."
     died = summary["fleet"]["failed"]
     if died:
-        names = ", ".join(died[:8]) + (" ..." if len(died) > 8 else "")
-        return f"The SLO ({limits}) is missed, because {names} died under the load."
+        return f"The SLO ({limits}) is missed: {headline.dead(summary['fleet'], 8)}."
     worst = min(missed, key=lambda cell: cell["hosts_within_slo"])
+    if not worst["hosts"][FAIL]:
+        return (
+            f"The SLO ({limits}) is missed in {_of_cells(missed, cells)}. In the worst cell ({cell_title(worst)}) all "
+            f"hosts together miss it, and none stands out."
+        )
     return (
         f"The SLO ({limits}) is missed in {_of_cells(missed, cells)}. "
         f"In the worst cell ({cell_title(worst)}), {worst['hosts_within_slo']} of {counted(expected, 'host')} meet it."

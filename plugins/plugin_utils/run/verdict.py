@@ -9,7 +9,12 @@ import collections
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import futility
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import charged_dram, clocks, configuration
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import (
+    charged_dram,
+    clocks,
+    configuration,
+    kernel_kills,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
     FAIL,
     INVALID,
@@ -101,6 +106,7 @@ def evaluate_together(
             "expected": len(run["expected"]),
             "reported": len(set(run["expected"]) - phases.failed),
             "failed": sorted(phases.failed),
+            "killed": sum(kernel_kills.count(directory) for directory in directories) if phases.died else 0,
         },
         "placement": phases.placement(run["config"]),
         "slo": used_slo,

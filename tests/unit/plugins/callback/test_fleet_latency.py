@@ -179,7 +179,7 @@ def test_a_host_that_failed_before_an_ad_hoc_phase_makes_it_invalid(callback, tm
     callback.v2_playbook_on_stats(None)
     (written,) = tmp_path.glob("**/summary.json")
     summary = json.loads(written.read_text(encoding="utf-8"))
-    assert summary["fleet"] == {"expected": 3, "reported": 2, "failed": ["a"]}
+    assert summary["fleet"] == {"expected": 3, "reported": 2, "failed": ["a"], "killed": 0}
     assert summary["verdict"] == "invalid" and "a: no route" in summary["reasons"][0]
 
 

@@ -16,11 +16,11 @@ def cell(answer, upper, lower=None, within=2, influence=0, lost=0):
     return {"influence": influence, "read_mix": 70, "hosts_within_slo": within, "worst_host": worst}
 
 
-def summary(verdict, *cells, expected=3, failed=(), reasons=()):
+def summary(verdict, *cells, expected=3, failed=(), killed=0, reasons=()):
     return {
         "verdict": verdict,
         "slo": SLO,
-        "fleet": {"expected": expected, "failed": list(failed)},
+        "fleet": {"expected": expected, "failed": list(failed), "killed": killed},
         "reasons": list(reasons),
         "cells": list(cells),
     }
@@ -47,6 +47,18 @@ def summary(verdict, *cells, expected=3, failed=(), reasons=()):
             "vm0 misses the SLO: it has an average of at least 60.0 µs, 1.20 times the 50.0 µs allowed",
         ),
         (summary("fail", failed=["a", "b"]), "The SLO is missed: a and b died under the load"),
+        (
+            summary("fail", failed=["a", "b"], killed=2),
+            "The SLO is missed: 2 hosts do not fit: the kernel killed a and b for lack of memory",
+        ),
+        (
+            summary("fail", failed=["a", "b"], killed=1),
+            "The SLO is missed: a and b died under the load: the kernel killed 1 of them for lack of memory",
+        ),
+        (
+            summary("fail", cell("pass", (20, 310)), reasons=["influence 0: all hosts together miss the SLO; no host"]),
+            "influence 0: all hosts together miss the SLO",
+        ),
         (
             summary("undecided", cell("undecided", (20, 450), (15, 90))),
             "Undecided for vm0: with every delay it has a p99 of 450 µs, 1.50 times the 300 µs allowed, without those "

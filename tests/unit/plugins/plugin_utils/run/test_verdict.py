@@ -24,7 +24,7 @@ def test_a_run_without_problems_passes(record):
     summary = summarise(directory)
     assert summary["verdict"] == "pass"
     assert summary["reasons"] == []
-    assert summary["fleet"] == {"expected": 3, "reported": 3, "failed": []}
+    assert summary["fleet"] == {"expected": 3, "reported": 3, "failed": [], "killed": 0}
     assert [(cell["influence"], cell["read_mix"]) for cell in summary["cells"]] == [
         (0, 100),
         (0, 70),
@@ -139,7 +139,7 @@ def test_a_lost_host_makes_the_run_invalid_whatever_the_phase(record, index, kin
     )
     summary = summarise(directory)
     assert summary["verdict"] == "invalid"
-    assert summary["fleet"] == {"expected": 3, "reported": 2, "failed": ["c"]}
+    assert summary["fleet"] == {"expected": 3, "reported": 2, "failed": ["c"], "killed": 0}
     assert "c: Redis died" in summary["reasons"][0] and kind in summary["reasons"][0]
     assert any("INVALID" in line for line in printed)
 
