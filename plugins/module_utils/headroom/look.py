@@ -64,13 +64,14 @@ class _Measured(t.NamedTuple):
 
     Attributes:
         shares: for each unit and age.
-        bytes: instead, active bytes from methods that count all pages; the ends of the interval are then the figure.
+        bytes: instead, from methods that count all pages, the seconds and the active bytes; both ends of the interval
+            are then the figure.
         pinned: the share of each unit's sampled pages that are locked.
         kernel_cpu_s: the CPU time of the kernel's own threads.
     """
 
     shares: list[dict[int, _Active]]
-    bytes: list[dict[int, int]]
+    bytes: list[dict[int, tuple[float, int]]]
     pinned: list[float]
     kernel_cpu_s: float
 
@@ -205,8 +206,8 @@ class Look:
             }
         elif measured.bytes:
             figures = {
-                age: (age, *(min(stretchable, max(0, each - locked)),) * 3)
-                for age, each in measured.bytes[number].items()
+                age: (took, *(min(stretchable, max(0, size - locked)),) * 3)
+                for age, (took, size) in measured.bytes[number].items()
             }
         ages = [
             {

@@ -72,7 +72,8 @@ def parse(text: str) -> dict[str, Group]:
         words = line.split()
         if words[:1] == ["memcg"]:
             # The root group of a kernel that has control groups is "/"; a kernel without them shows no path.
-            group = found[" ".join(words[2:]) or "/"] = Group(int(words[1]), {})
+            path = line.split(None, 2)[2:] or ["/"]
+            group = found[path[0]] = Group(int(words[1]), {})
         elif words[:1] == ["node"] and group is not None:
             generations = group.nodes[int(words[1])] = []
         elif len(words) == 4 and group is not None:
@@ -135,15 +136,15 @@ class LruGen:
         if self._guard:
             self._guard.dismiss()
 
-    def watch(self, ages: t.Sequence[int]) -> list[dict[int, int]]:
-        """Return for each unit the bytes that were accessed within each age.
+    def watch(self, ages: t.Sequence[int]) -> list[dict[int, tuple[float, int]]]:
+        """Return for each unit and age how long it was really watched, and the bytes that were accessed meanwhile.
 
         An age is missing if the kernel made generations of its own at that time, so that none is as old.
 
         Args:
             ages: in seconds, increasing.
         """
-        found: list[dict[int, int]] = [{} for _unit in self._units]
+        found: list[dict[int, tuple[float, int]]] = [{} for _unit in self._units]
         self._age()
         for pair in pairs(ages):
             waits = [pair[-1] - pair[0], pair[0]] if len(pair) == 2 else [pair[0]]
@@ -153,9 +154,14 @@ class LruGen:
             now = self._read()
             for of_unit, paths in zip(found, self._paths):
                 for age in pair:
-                    active = [_active(generations, age) for path in paths for generations in _nodes(now, path)]
-                    if active and None not in active:
-                        of_unit[age] = sum(filter(None, active)) * os.sysconf("SC_PAGE_SIZE")
+                    borders = [(each, border(each, age)) for path in paths for each in _nodes(now, path)]
+                    known = [(each, first) for each, first in borders if first]
+                    if known and len(known) == len(borders):
+                        pages = sum(active(each, first) for each, first in known)
+                        of_unit[age] = (
+                            sum(first.age for _each, first in known) / len(known),
+                            pages * os.sysconf("SC_PAGE_SIZE"),
+                        )
         return found
 
     def _age(self) -> None:
@@ -184,12 +190,19 @@ def pairs(ages: t.Sequence[int]) -> list[list[int]]:
     return [list(ages[:odd])] * odd + [list(ages[start : start + 2]) for start in range(odd, len(ages), 2)]
 
 
-def _active(generations: t.Sequence[Generation], age: float) -> int | None:
-    """Return the pages of the generations that are not older than an age; None if none is that old."""
-    if all(abs(each.age - age) > max(_LEAST_TOLERANCE_S, _TOLERANCE * age) for each in generations[1:]):
-        return None
-    border = min(generations[1:], key=lambda each: abs(each.age - age))
-    return sum(each.pages for each in generations if each.number >= border.number)
+def border(generations: t.Sequence[Generation], age: float) -> Generation | None:
+    """Return the generation that is as old as an age; None if there is none.
+
+    It is not the oldest one, which also has everything that is older.
+    """
+    nearest = min(generations[1:], key=lambda each: abs(each.age - age), default=None)
+    near = nearest is not None and abs(nearest.age - age) <= max(_LEAST_TOLERANCE_S, _TOLERANCE * age)
+    return nearest if near else None
+
+
+def active(generations: t.Sequence[Generation], first: Generation) -> int:
+    """Return the pages of a generation and of all that are younger."""
+    return sum(each.pages for each in generations if each.number >= first.number)
 
 
 def _nodes(groups_now: t.Mapping[str, Group], path: str) -> list[list[Generation]]:

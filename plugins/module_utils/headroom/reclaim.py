@@ -133,8 +133,8 @@ class Reclaim:
         self._give_back()
         self._guard.dismiss()
 
-    def watch(self, ages: t.Sequence[int]) -> list[dict[int, int]]:
-        """Return for each unit an upper bound of the bytes that are accessed within each age.
+    def watch(self, ages: t.Sequence[int]) -> list[dict[int, tuple[float, int]]]:
+        """Return for each unit and age how long it was watched, and an upper bound of what was accessed meanwhile.
 
         Args:
             ages: in seconds, increasing.
@@ -142,12 +142,12 @@ class Reclaim:
         before = self._out()
         self._take()
         began = time.monotonic()
-        found: list[dict[int, int]] = [{} for _unit in self._units]
+        found: list[dict[int, tuple[float, int]]] = [{} for _unit in self._units]
         for age in ages:
             self._wait_until(began + age)
             for unit, of_unit in zip(self._units, found):
                 if any(self._files.exists(f"/proc/{pid}") for pid in unit.pids):
-                    of_unit[age] = unit_memory(self._files, unit)["resident"]
+                    of_unit[age] = (time.monotonic() - began, unit_memory(self._files, unit)["resident"])
         if sum(self._out()) - sum(before) < _LEAST_TAKEN and all(not each for each in before):
             raise ReclaimError("the trial could not evict anything that stayed out")
         return found

@@ -17,7 +17,7 @@ memcg     1 /
  node     0
           0      93840          0       5220
           1      93840       1181       1083
-memcg    41 /system.slice/two words.service
+memcg    41 /system.slice/two  words.service
  node     0
           5     300100      12000          7x
           6      60050        800          0
@@ -32,24 +32,25 @@ memcg    41 /system.slice/two words.service
 def test_the_groups_by_path():
     found = lru_gen.parse(TEXT)
 
-    assert list(found) == ["/", "/system.slice/two words.service"]
+    assert list(found) == ["/", "/system.slice/two  words.service"]
     assert found["/"].nodes[0] == [(0, 93.84, 0), (1, 93.84, 1181)]
-    assert found["/system.slice/two words.service"].number == 41
-    assert [each.number for each in found["/system.slice/two words.service"].nodes[0]] == [5, 6, 7, 8]
+    assert found["/system.slice/two  words.service"].number == 41
+    assert [each.number for each in found["/system.slice/two  words.service"].nodes[0]] == [5, 6, 7, 8]
 
 
 @pytest.mark.parametrize(
-    ("age", "pages"),
+    ("age", "seconds", "pages"),
     [
-        (60, 1140),
-        (10, 340),
-        (300, None),  # the oldest generation also has everything that is older
-        (30, None),  # none is as old
+        (60, 60.05, 1140),
+        (10, 10.02, 340),
+        (300, None, None),  # the oldest generation also has everything that is older
+        (30, None, None),  # none is as old
     ],
 )
-def test_what_was_accessed_within_an_age(age, pages):
-    (generations,) = lru_gen._nodes(lru_gen.parse(TEXT), "/system.slice/two words.service")
-    assert lru_gen._active(generations, age) == pages
+def test_what_was_accessed_within_an_age(age, seconds, pages):
+    (generations,) = lru_gen._nodes(lru_gen.parse(TEXT), "/system.slice/two  words.service")
+    border = lru_gen.border(generations, age)
+    assert (border.age, lru_gen.active(generations, border)) == (seconds, pages) if border else seconds is None
 
 
 @pytest.mark.parametrize(
