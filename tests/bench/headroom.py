@@ -252,9 +252,12 @@ def lines(options: argparse.Namespace, look: dict[str, t.Any], sizes: t.Sequence
         f"{cost['seconds']:.0f} s: {cost['cpu_s']:.2f} s of its process, {cost['kernel_cpu_s']:.2f} s of DAMON."
     )
     yield ""
-    ages = [[unit["ages"][number] for unit in look["units"]] for number in range(len(AGES))]
-    means = [(statistics.fmean(each[name] for each in age) for name in ("active_bytes", "watched_s")) for age in ages]
-    yield "Active memory of a server: " + ", ".join(f"{size / MIB:.2f} MiB in {age:.1f} s" for size, age in means)
+    parts = []
+    for number in range(len(AGES)):
+        seen = [unit["ages"][number] for unit in look["units"]]
+        size, age = (statistics.fmean(each[name] for each in seen) for name in ("active_bytes", "watched_s"))
+        parts.append(f"{size / MIB:.2f} MiB in {age:.1f} s")
+    yield f"Active memory of a server: {', '.join(parts)}"
     yield ""
     yield f"| {' | '.join(_COLUMNS)} |"
     yield "| --- " * len(_COLUMNS) + "|"
