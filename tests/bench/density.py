@@ -107,12 +107,12 @@ WORLDS = (
     World("flat at 1.9 times, then a wall", flat=-0.05),
     World("flat at 1.9 times, slope 0.2, then a wall", flat=-0.05, slope=0.2),
     World("the CPUs decide", 0.05, cpus=True),
-    World("the CPUs decide, regimes of 10 %", 0.05, cpus=True, regime=0.1, excluded="moods last longer than rounds"),
-    World("the CPUs decide, regimes of 25 %", 0.05, cpus=True, regime=0.25, excluded="moods last longer than rounds"),
+    World("the CPUs decide, regimes of 10 %", 0.05, cpus=True, regime=0.1, excluded="regimes last longer than rounds"),
+    World("the CPUs decide, regimes of 25 %", 0.05, cpus=True, regime=0.25, excluded="regimes last longer than rounds"),
     World("the CPUs decide, 10 % disturbed", 0.05, cpus=True, disturbed=0.1),
     World("ran out of hosts", 0.1, most=0.95),
     World("absolute limit, regimes of 10 %", 0.1, absolute=True, regime=0.1),
-    World("absolute limit, regimes of 25 %", 0.1, absolute=True, regime=0.25, excluded="moods last longer than rounds"),
+    World("absolute limit, regimes of 25 %", 0.1, absolute=True, regime=0.25, excluded="regimes last longer than rounds"),
 )
 
 

@@ -125,7 +125,7 @@ def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
     if arm["cause"] in (cause.CPUS, cause.TIER_CPU) and arm["memory_alone"] and arm["memory_alone"] > arm["density"]:
         yield (
             f"as far as memory alone decides, it would carry {arm['memory_alone']}; where the CPUs decide, a density "
-            "moves with the moods of the machine"
+            "moves as the speed of the machine does"
         )
     of_hosts = arm["hosts"]
     if of_hosts["sick"]:
