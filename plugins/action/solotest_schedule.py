@@ -38,9 +38,9 @@ class ActionModule(HostAction):
 
     def _accepted(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         state = self._task.args["state"]
-        if state == "launched" and "phases" not in answer:
-            return schedule_answer.launched(answer)
-        if state in ("launched", "collected"):  # a short fill is collected at once
+        if state == "launched":
+            return schedule_answer.launched(answer, time.time())
+        if state == "collected":
             return schedule_answer.collected(answer, time.time())
         return schedule_answer.plain(answer)
 

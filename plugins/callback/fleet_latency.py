@@ -182,9 +182,9 @@ class CallbackModule(CallbackBase):
     def _take_moment(self, recorder: RunRecorder, moment: dict[str, t.Any]) -> None:
         """Do what a moment of the run means for the controller."""
         what = moment["moment"]
-        if what == "filling":
-            recorder.begin_fill(moment["phase"], moment["at"])
-        elif what in ("planned", "resumed"):
+        if moment.get("fill"):
+            recorder.begin_fill(moment["fill"], moment["at"])
+        if what in ("planned", "resumed"):
             recorder.begin_schedule(moment["plan"])
         elif what == "started":
             recorder.start_schedule(moment["start_at"])
@@ -201,13 +201,13 @@ class CallbackModule(CallbackBase):
         for each in answer.get("results", [answer]):
             role = each.get("schedule_role", "client")
             host = each.get("schedule_host", name) if role == "machine" else name
-            if "job" in each:
-                self._watch_interrupts()
-                self._recorder.launched.add(host, role, each["job"], each.get("stop_command"))
             if "collected" in each:
                 self._recorder.launched.forget(host, role)
                 clock = each.get("collected_clock")
                 self._recorder.collect(host, role, schedule_answer.unpack(each["collected"]), clock)
+            if "job" in each:  # after a fill that was collected
+                self._watch_interrupts()
+                self._recorder.launched.add(host, role, each["job"], each.get("stop_command"))
 
     def _take_readings(self, answer: dict[str, t.Any]) -> None:
         """Take what a loop over the machines of the run has read."""

@@ -21,14 +21,14 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - V(filling) begins the fill. V(planned) returns when each phase begins. V(started) sets the start, when all
-        clients are armed. V(followed) sleeps until the end. V(ended) writes what was collected.
+      - V(planned) returns when each phase begins after the start, and begins the fill, if there is one. V(started) sets
+        the start, when all clients are armed. V(followed) sleeps until the end. V(ended) writes what was collected.
       - V(resumed) takes up the schedule of a session that was interrupted.
     type: str
-    choices: [filling, planned, started, followed, resumed, ended]
+    choices: [planned, started, followed, resumed, ended]
     required: true
   run:
-    description: With V(filling) and V(planned), what P(memstretch.density.benchmark_run#module) returned.
+    description: With V(planned), what P(memstretch.density.benchmark_run#module) returned.
     type: dict
     default: {}
   plan:
@@ -52,7 +52,7 @@ options:
     default: 1
   released:
     description:
-      - With V(filling), what a loop of P(memstretch.density.dram_budget#module) returned for each host of the fleet
+      - With V(planned), what a loop of P(memstretch.density.dram_budget#module) returned for each host of the fleet
         that works for a DRAM budget. A budget that limits no process is refused.
     type: dict
     default: {}
@@ -71,7 +71,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 benchmark_schedule:
-  description: The state as C(moment), the time as C(at), and the C(phase), C(plan) or C(start_at).
+  description: The state as C(moment), the time as C(at), and the C(fill), C(plan) or C(start_at).
   returned: success
   type: dict
 """

@@ -13,9 +13,9 @@ description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - With O(state=asked) it asks the Redis for its state.
   - With O(state=launched) it starts one client for all phases, and the recorder of the machine unless it runs already,
-    and returns when the client is connected. With O(state=released) they learn the time of the start, which they turn
-    into their monotonic clock once. From then on they need no controller. With O(state=collected) it returns what was
-    measured.
+    and returns when the client is connected. With O(fill), it fills the Redis before. With O(state=released) they
+    learn the time of the start, which they turn into their monotonic clock once. From then on they need no controller.
+    With O(state=collected) it returns what was measured.
   - Client and recorder end with the schedule. With O(state=stopped) they end at once.
   - Files below C(/run/memstretch-0), for other users than root below C(/tmp), hold the results until they are
     collected, or the host boots. The first session that begins more than a day later removes those of earlier ones.
@@ -47,7 +47,7 @@ options:
     description:
       - The phases of the schedule, each with its C(name), C(at), the seconds from the start to its beginning,
         C(seconds), its length, C(influence), C(read_mix), C(max_seconds), and C(refit), how many seconds before it
-        the limit of a DRAM budget is set again. Without any, the client begins at once, for a fill.
+        the limit of a DRAM budget is set again.
     type: list
     elements: dict
     default: []
@@ -55,12 +55,11 @@ options:
     description: Client and recorder end if they are not released within this many seconds, 1 to 86,400.
     type: float
     default: 600
-  short_fill:
+  fill:
     description:
-      - With O(state=launched), how many seconds to wait for the end of a fill, 0 to 10 seconds. If it is over by then,
-        its result is returned as with O(state=collected), so that the host needs one module less.
-    type: float
-    default: 0
+      - With O(state=launched), what differs from O(client) in the fill. A fill that goes on after O(wait) is waited for
+        by the same module with the same options; its client is launched when it is over.
+    type: dict
   stop:
     description:
       - An objective as C(slo) and the number of requests of a cell as C(total). All clients of this machine end once
@@ -92,7 +91,9 @@ options:
     choices: [client, observer, machine]
     default: client
   wait:
-    description: With O(state=collected), how many seconds to wait for them at most, 0 to 1,000,000.
+    description:
+      - With O(state=collected), how many seconds to wait for them at most, 0 to 1,000,000. With O(fill), how many
+        seconds to wait for its end.
     type: float
     default: 60
 attributes:
@@ -132,8 +133,8 @@ solotest:
   returned: O(state=asked)
   type: dict
 job:
-  description: The C(path) of the files on the host and the C(pid) of the client.
-  returned: O(state=launched), except after a short fill
+  description: The C(path) of the files on the host and the C(pid) of the client, or of the fill that goes on.
+  returned: O(state=launched), unless the fill or the launch failed
   type: dict
 error:
   description: The C(kind) and C(message) of the error that keeps the client from its Redis.
@@ -143,14 +144,14 @@ phases:
   description:
     - For each phase its name as C(phase), and what P(memstretch.density.solotest#module) returns, with C(failed) and
       C(msg) if it failed.
-  returned: O(state=collected), and after a short fill
+  returned: O(state=collected), and after a fill
   type: list
   elements: dict
 machine:
   description:
     - What the recorder has seen, C(machine), the boot id, C(own), whether this client is the one that reports for the
       machine, C(errors), and C(phases), by name, each with C(pressure), C(over_time) and C(charged_dram).
-  returned: O(state=collected), and null after a short fill
+  returned: O(state=collected), and null after a fill
   type: dict
 """
 
@@ -165,7 +166,6 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest import
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARGUMENTS, NEEDED
 
 RELEASE_WITHIN = Range(float, 1, 86_400, "seconds")
-SHORT_FILL = Range(float, 0, 10, "seconds")
 WAIT = Range(float, 0, 1_000_000, "seconds")
 
 
@@ -195,19 +195,39 @@ def ask(module: AnsibleModule) -> dict[str, t.Any]:
     return client.execute(options, path, module.run_command)
 
 
-def launch(module: AnsibleModule, job: schedule.Job) -> dict[str, t.Any]:
-    """Launch the client and the recorder; after a short fill, return its result."""
-    short = number("short_fill", module.params["short_fill"], SHORT_FILL)
+def launch(module: AnsibleModule, job: schedule.Job, wait: float) -> dict[str, t.Any]:
+    """Fill the Redis if it is to be filled, and launch the client and the recorder when that is over."""
+    options, path = of_client(module) if module.params["client"] is not None else (None, None)
+    filled: dict[str, t.Any] = {"changed": False}
+    if module.params["fill"] is not None:
+        filled = schedule.fill(job, *of_client(module, **module.params["fill"]), wait, module.run_command)
+        if "phases" not in filled:
+            return {"changed": True, "job": filled}
+        if any(each.get("failed") for each in filled["phases"]):
+            return {"changed": True, **filled}
     release_within = number("release_within", module.params["release_within"], RELEASE_WITHIN)
-    options, path = None, None
-    if module.params["client"] is not None:
-        options, path = of_client(module)
-    launched = schedule.launch(
-        job, options, path, module.params["phases"], release_within, module.params["stop"], module.run_command
-    )
-    is_fill = options is not None and not module.params["phases"]
-    measured = schedule.collect_short(job, launched["pid"], short) if is_fill and short > 0 else None
-    return {"changed": False, **(measured or {"job": launched})}
+    phases, stop = module.params["phases"], module.params["stop"]
+    try:
+        launched = schedule.launch(job, options, path, phases, release_within, stop, module.run_command)
+    except client.ClientError as error:
+        why = {"error": error.error} if isinstance(error, schedule.NotArmed) else {}
+        return {**filled, "failed": True, "msg": str(error), **why}
+    return {**filled, "job": launched}
+
+
+def act(module: AnsibleModule) -> dict[str, t.Any]:
+    """Bring the client into the state that is asked for, and return the answer."""
+    options = module.params
+    if options["state"] == "asked":
+        return ask(module)
+    wait = number("wait", options["wait"], WAIT)
+    job = schedule.find(options["session"], options["member"])
+    if options["state"] == "launched":
+        return launch(module, job, wait)
+    if options["state"] == "collected":
+        return {"changed": False, **schedule.collect(job, options["first"], options["until"], wait)}
+    schedule.stop(job)
+    return {"changed": False}
 
 
 def main() -> None:
@@ -224,7 +244,7 @@ def main() -> None:
             "password": {"type": "str", "no_log": True},
             "phases": {"type": "list", "elements": "dict", "default": []},
             "release_within": {"type": "float", "default": 600},
-            "short_fill": {"type": "float", "default": 0},
+            "fill": {"type": "dict"},
             "stop": {"type": "dict"},
             "start_at": {"type": "float"},
             "first": {"type": "int", "default": 0},
@@ -245,19 +265,8 @@ def main() -> None:
     if module.check_mode or options["state"] == "released":  # the action plugin has done the latter
         module.exit_json(changed=False)
     try:
-        if options["state"] == "asked":
-            answer = ask(module)
-            (module.fail_json if answer.get("failed") else module.exit_json)(**answer)
-        job = schedule.find(options["session"], options["member"])
-        if options["state"] == "launched":
-            module.exit_json(**launch(module, job))
-        if options["state"] == "collected":
-            wait = number("wait", options["wait"], WAIT)
-            module.exit_json(changed=False, **schedule.collect(job, options["first"], options["until"], wait))
-        schedule.stop(job)
-        module.exit_json(changed=False)
-    except schedule.NotArmed as error:
-        module.fail_json(msg=str(error), error=error.error)
+        answer = act(module)
+        (module.fail_json if answer.get("failed") else module.exit_json)(**answer)
     except (client.ClientError, SettingError) as error:
         module.fail_json(msg=str(error))
     except OSError as error:

@@ -45,7 +45,6 @@ MODULE_RANGES = {
     "benchmark_schedule": {name: run.RANGES[name] for name in ("gap_seconds", "lead_seconds")},
     "solotest_schedule": {
         "release_within": solotest_schedule.RELEASE_WITHIN,
-        "short_fill": solotest_schedule.SHORT_FILL,
         "wait": solotest_schedule.WAIT,
     },
     "report": {name: run.RANGES[name] for name in ("slo_avg_us", "slo_p99_us")},

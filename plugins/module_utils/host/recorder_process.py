@@ -55,7 +55,8 @@ class Recorder:
         self._release_by = time.monotonic() + release_within
         total = phases[-1]["at"] + phases[-1]["seconds"]
         self._interval = max(INTERVAL_S, total / MOST_SAMPLES)
-        self._budget = _budget(record_directory)
+        self._record_directory = record_directory
+        self._budget: BudgetedHost | None = None
         self._reclaim: GroupReclaim | None = None
         self._descriptor = os.open(
             os.path.join(session, SAMPLES), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
@@ -67,6 +68,7 @@ class Recorder:
         start = self._wait_for_release()
         if start is None:
             return
+        self._budget = _budget(self._record_directory)  # its limit is set after the fill
         try:
             self._begin_reclaim()
             for due, act in self._events(start):

@@ -141,13 +141,7 @@ def launch(
         NotArmed: its Redis does not answer, or refuses it.
         ClientError: it is launched already, or cannot be launched.
     """
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(job.session, 0o700)
-        _remove_abandoned(job.session)
-    try:
-        os.mkdir(job.path, 0o700)
-    except FileExistsError:
-        raise ClientError(f"{job.path} exists: this was launched already") from None
+    _make(job)
     try:
         pid = None
         if phases:
@@ -162,6 +156,20 @@ def launch(
     except BaseException:
         remove(job)
         raise
+
+
+def _make(job: Job) -> None:
+    """Make the directory of a job, and that of the session. The end of another job may just remove the latter."""
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(job.session, 0o700)
+            _remove_abandoned(job.session)
+        with contextlib.suppress(FileNotFoundError), _locked(job.session):
+            try:
+                os.mkdir(job.path, 0o700)
+            except FileExistsError:
+                raise ClientError(f"{job.path} exists: this was launched already") from None
+            return
 
 
 def _start(
@@ -327,10 +335,32 @@ def collect(job: Job, first: int, until: int | None, wait: float) -> dict[str, t
     return {"phases": phases, "machine": machine}
 
 
-def collect_short(job: Job, pid: int, wait: float) -> dict[str, t.Any] | None:
-    """Return what collect() returns of a fill if it ends within this many seconds; None if it goes on."""
-    _wait_for(job, pid, None, wait)
-    return None if is_running(pid) else collect(job, 0, None, 0)
+def fill(
+    job: Job, options: t.Mapping[str, t.Any], executable: str, wait: float, run_command: RunCommand
+) -> dict[str, t.Any]:
+    """Fill a Redis, or go on waiting for a fill that was begun.
+
+    Args:
+        job: its directory is used again for what is launched after the fill.
+        options, executable, run_command: see launch().
+        wait: at most this many seconds.
+
+    Returns:
+        What collect() returns; if the fill goes on, what launch() does.
+
+    Raises:
+        ClientError: see launch().
+    """
+    try:
+        launched = _launched(job)
+    except FileNotFoundError:
+        launched = {"phases": None}
+    if launched["phases"] == []:
+        begun = {"pid": launched["pid"], "path": job.path}
+    else:
+        begun = launch(job, options, executable, [], 0, None, run_command)
+    _wait_for(job, begun["pid"], None, wait)
+    return begun if is_running(begun["pid"]) else collect(job, 0, None, 0)
 
 
 def _wait_for(job: Job, pid: int, phase: str | None, wait: float) -> None:
@@ -429,14 +459,26 @@ def stop(job: Job) -> None:
 def remove(job: Job) -> None:
     """Remove the files of a job, and those of the session after its last one."""
     shutil.rmtree(job.path, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError):
-        descriptor = os.open(job.session, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if not any(entry.is_dir() for entry in os.scandir(job.session)):
-                shutil.rmtree(job.session, ignore_errors=True)
-        finally:
-            os.close(descriptor)
+    with contextlib.suppress(FileNotFoundError), _locked(job.session):
+        if not any(entry.is_dir() for entry in os.scandir(job.session)):
+            shutil.rmtree(job.session, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(session: str) -> t.Iterator[None]:
+    """Keep others from making or removing jobs of a session.
+
+    Raises:
+        FileNotFoundError: its directory was removed in the meantime; there may be another one of this name.
+    """
+    descriptor = os.open(session, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not os.path.samestat(os.fstat(descriptor), os.stat(session)):
+            raise FileNotFoundError(session)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _remove_abandoned(session: str) -> None:

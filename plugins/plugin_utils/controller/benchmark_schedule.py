@@ -21,10 +21,10 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     """Tell the callback how far a run is in its schedule; it then waits, collects or writes."""
     state, run, now = options["state"], options["run"], time.time()
     moment: dict[str, t.Any] = {"moment": state, "at": now}
-    if state == "filling":
+    if state == "planned":
         check_groups(options["released"])
-        moment["phase"] = next((phase for phase in run["phases"] if phase["kind"] == "fill"), None)
-    elif state == "planned":
+        unfilled = (phase for phase in run["phases"] if phase["kind"] == "fill" and not phase["finished"])
+        moment["fill"] = next(unfilled, None)
         gap = _number(options, "gap_seconds")
         moment["plan"] = timetable.plan(run, gap, bool(hosts_with_budget(run)), now)
     elif state == "started":

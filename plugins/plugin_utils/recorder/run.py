@@ -100,22 +100,29 @@ class RunRecorder:
         return results
 
     def begin_schedule(self, plan: dict[str, t.Any]) -> None:
-        """Begin the schedule: the results that follow belong to its phases."""
-        self.end_phase()
+        """Begin the schedule: the results that follow belong to its phases, as soon as the fill is over."""
         self.schedule = Schedule(plan, lambda entry: self._results(entry, plan["planned_at"]))
-        for host, (message, died) in self._lost.items():
-            self.schedule.fail(host, message, died)
+        self._leave_out_lost(self.schedule)
         if self.schedule.start_at is not None:
             self.say(
                 f"Collecting what was measured since {utc(self.schedule.start_at)}, before the run was interrupted"
             )
 
+    def _leave_out_lost(self, schedule: Schedule) -> None:
+        for host, (message, died) in self._lost.items():
+            schedule.fail(host, message, died)
+
     def start_schedule(self, start_at: float) -> None:
         """Record when the schedule starts, so that its results can be collected even if this playbook vanishes."""
+        self.end_phase()
         if self.schedule:
             self.schedule.start(start_at)
             document = {**self.schedule.plan, "schema": SCHEMA, "start_at": start_at}
             self.directory.write_json(SCHEDULE_FILE, document)
+
+    @property
+    def _is_started(self) -> bool:
+        return self.schedule is not None and self.schedule.start_at is not None
 
     def follow(self) -> None:
         """Sleep until the schedule is over, and say which phase is measured.
@@ -123,7 +130,7 @@ class RunRecorder:
         While a task waits, Ansible looks for its result hundreds of times a second, on a machine that may be measured,
         too. While a callback sleeps, Ansible does nothing.
         """
-        if not self.schedule or self.schedule.start_at is None:
+        if not self.schedule or not self._is_started:
             return
         try:
             self.schedule.wait(self.launched, self._begin)
@@ -141,9 +148,11 @@ class RunRecorder:
         self.say(f"Stopping the {counted(len(self.launched), 'client')} of the run, and the recorders")
         missed = self.launched.stop()
         if missed:
-            until = f"at {utc(self.schedule.ends_at)}" if self.schedule else "when they have filled their Redis"
+            until = "when nothing has started it in time"
+            if self.schedule and self._is_started:
+                until = f"at {utc(self.schedule.ends_at)}"
             self.say(f"Not reached: {', '.join(missed)}. What runs there ends by itself {until}")
-        if self.schedule and self.schedule.start_at is not None:
+        if self._is_started:
             self.say("The phases that were finished stay on the hosts: run the same command again to collect them")
 
     def collect(self, host: str, role: str, document: t.Mapping[str, t.Any], clock: t.Any) -> None:
@@ -168,7 +177,7 @@ class RunRecorder:
         """Record that a host failed: in the fill, or in all phases of the schedule without a result."""
         if host not in self._expected:
             return
-        if self.phase:
+        if self.phase and host not in self.phase.results:
             self.phase.fail(host, message, partial, died)
             self._end_if_complete()
         elif self.schedule:
@@ -187,6 +196,8 @@ class RunRecorder:
         if self.phase:
             ended, self.phase = self.phase, None
             self._lost.update({host: (message, host in ended.died) for host, message in ended.failed.items()})
+            if self.schedule:
+                self._leave_out_lost(self.schedule)
             self._write(ended, {})
 
     def end_schedule(self, is_over: bool = True) -> bool:
@@ -199,9 +210,9 @@ class RunRecorder:
             Whether it was the schedule of an interrupted session.
         """
         self.end_phase()
-        if not self.schedule:
-            return False
         ended, self.schedule = self.schedule, None
+        if not ended or self._expected <= self._lost.keys():  # nothing was launched after the fill
+            return False
         for phase, seen in ended.finished(is_over):
             self._write(phase, seen)
         if is_over:

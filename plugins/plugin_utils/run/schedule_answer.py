@@ -71,9 +71,9 @@ def plain(answer: _Answer) -> dict[str, t.Any]:
     return {**outcome(answer), "changed": False}
 
 
-def launched(answer: _Answer) -> dict[str, t.Any]:
-    """Return the accepted part of the answer to a launch."""
-    accepted = plain(answer)
+def launched(answer: _Answer, now: float) -> dict[str, t.Any]:
+    """Return the accepted part of the answer to a launch, with that of the fill before it as collected() returns it."""
+    accepted = collected(answer, now) if "phases" in answer else plain(answer)
     if accepted.get("failed"):
         return {**accepted, "error": _ERROR.check("error", answer["error"])} if answer.get("error") else accepted
     return {**accepted, "job": job(answer["job"])} if "job" in answer else accepted
@@ -93,9 +93,9 @@ def collected(answer: _Answer, now: float) -> dict[str, t.Any]:
         MeasurementError: it does not fit.
     """
     accepted = plain(answer)
-    if accepted.get("failed"):
-        return accepted
     phases = answer.get("phases")
+    if accepted.get("failed") and phases is None:
+        return accepted
     if not isinstance(phases, list) or len(phases) > MOST_PHASES:
         refuse("phases", phases, f"a list of at most {MOST_PHASES:,} phases")
     results = [_phase(each) for each in phases]
@@ -104,7 +104,7 @@ def collected(answer: _Answer, now: float) -> dict[str, t.Any]:
         _date(seen, now)
     failures = [each for each in results if each.get("failed")]
     document = {"phases": results, "machine": machine}
-    if failures:
+    if failures and not accepted.get("failed"):
         accepted.update(failed=True, msg=f"{failures[0]['phase']}: {failures[0]['msg']}")
     return {**accepted, "collected": pack(document)}
 

@@ -18,7 +18,8 @@ REFIT_SECONDS = 8.0
 LAST_SECONDS = 10.0
 # To release a host takes a connection that is open, and a shell.
 _PER_HOST_SECONDS, _PER_ROUND_SECONDS, _LEAST_LEAD_SECONDS = 0.02, 0.3, 0.5
-_SHARE_OF_LAUNCH = 0.5
+# Machines on which the launch took long are slow in this, too. A launch that waited for a fill says little.
+_SHARE_OF_LAUNCH, _MOST_ROUNDS = 0.25, 12
 
 
 def plan(run: t.Mapping[str, t.Any], gap: float, has_budget: bool, now: float) -> dict[str, t.Any]:
@@ -68,9 +69,7 @@ def lead(hosts: int, forks: int, launch_seconds: float) -> float:
     Args:
         hosts: their number.
         forks: how many are reached at once.
-        launch_seconds: what the launch took, with Python on each host.
+        launch_seconds: what the launch took, with Python on each host, and the fill.
     """
-    rounds = math.ceil(hosts / forks)
-    return _LEAST_LEAD_SECONDS + max(
-        _PER_HOST_SECONDS * hosts + _PER_ROUND_SECONDS * rounds, _SHARE_OF_LAUNCH * launch_seconds
-    )
+    usual = _PER_HOST_SECONDS * hosts + _PER_ROUND_SECONDS * math.ceil(hosts / forks)
+    return _LEAST_LEAD_SECONDS + max(usual, min(_SHARE_OF_LAUNCH * launch_seconds, _MOST_ROUNDS * usual))

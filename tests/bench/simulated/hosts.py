@@ -172,12 +172,12 @@ class SimulatedHost:
         if options["state"] == "asked":
             return {"solotest": self._ping()}
         if options["state"] == "launched":
-            launched = {"client": options["client"], "phases": options.get("phases") or [], "ready_at": time.time()}
+            launched = {"client": options["client"], "phases": options["phases"], "ready_at": time.time()}
             self._file_of("launched").write_text(json.dumps(launched), encoding="utf-8")
-            return {"job": {"path": f"/run/memstretch-0/session-{options['session']}/{options['member']}", "pid": 4712}}
+            path = f"/run/memstretch-0/session-{options['session']}/{options['member']}"
+            filled = {"phases": [{"phase": "fill", **self._result(launched, None)}], "machine": None}
+            return {"job": {"path": path, "pid": 4712}, **(filled if options.get("fill") else {})}
         launched = json.loads(self._file_of("launched").read_text(encoding="utf-8"))
-        if not launched["phases"]:
-            return {"phases": [{"phase": "fill", **self._result(launched, None)}], "machine": None}
         seen = {"pressure": {"counters": {}, "gauges": {}, "doubtful": []}}
         return {
             "phases": [{"phase": phase["name"], **self._result(launched, phase)} for phase in launched["phases"]],

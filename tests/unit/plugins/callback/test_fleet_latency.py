@@ -70,7 +70,7 @@ def begin(callback, begun, index):
     entry = {**phase, "at": 0.0, "max_seconds": 2.0, "refit": 0.0}
     plan = {"session": "1", "planned_at": START - 1, "phases": [entry], "seconds": 1.0, "stop": None}
     moments = (
-        [{"moment": "filling", "phase": phase, "at": START - 1}]
+        [{"moment": "planned", "plan": {**plan, "phases": []}, "fill": phase, "at": START - 1}]
         if phase["kind"] == "fill"
         else [{"moment": "planned", "plan": plan}, {"moment": "started", "start_at": START}, {"moment": "followed"}]
     )

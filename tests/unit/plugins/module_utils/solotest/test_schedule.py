@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -63,17 +64,25 @@ def options():
 
 
 @pytest.fixture
-def launch(job, options, tmp_path):
-    """A function that launches a program of some lines of Python as the client."""
+def program(options, tmp_path):
+    """A function that makes a program of some lines of Python, and returns the options with it, and its path."""
 
-    def launched(*lines, phases=None, record=True, **changes):
+    def made(*lines, **changes):
         path = tmp_path / "solotest-of-test"
         path.write_text(f"#!{sys.executable}\n{BEGINNING}{REPORT}" + "\n".join(lines), encoding="utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        used = {**options, "executable": str(path), **changes} if record else None
-        return schedule.launch(
-            job, used, str(path) if record else None, PHASES if phases is None else phases, 20, None, None
-        )
+        return {**options, "executable": str(path), **changes}, str(path)
+
+    return made
+
+
+@pytest.fixture
+def launch(job, program):
+    """A function that launches such a program as the client."""
+
+    def launched(*lines, phases=None, record=True, **changes):
+        used = program(*lines, **changes) if record else (None, None)
+        return schedule.launch(job, *used, PHASES if phases is None else phases, 20, None, None)
 
     return launched
 
@@ -159,15 +168,33 @@ def test_a_fill_begins_at_once(launch, job):
     assert fill["changed"] and fill["solotest"]["fill"]["keys"] == 5
 
 
-def test_only_a_fill_that_is_over_in_time_is_collected_at_once(launch, job):
-    fill = {"phases": [], "mode": "fill", "phase": "fill"}
-    short = launch("sys.exit('the Redis is too small')", **fill)["pid"]
-    (found,) = schedule.collect_short(job, short, 20)["phases"]
+def test_a_fill_that_goes_on_is_waited_for_again(launch, job, program):
+    def fill(wait, *lines):
+        return schedule.fill(job, *program(*lines, mode="fill", phase="fill"), wait, None)
+
+    (found,) = fill(20, "sys.exit('the Redis is too small')")["phases"]
     assert found["failed"] and "too small" in found["msg"] and not os.path.exists(job.session)
-    long = launch("time.sleep(60)", **fill)["pid"]
-    assert schedule.collect_short(job, long, 0.2) is None
-    assert is_running(long) and os.path.isdir(job.path)
-    os.kill(long, signal.SIGTERM)
+    begun = fill(0.2, "time.sleep(60)")
+    assert is_running(begun["pid"]) and begun["path"] == job.path and fill(0.2, "time.sleep(60)") == begun
+    os.kill(begun["pid"], signal.SIGTERM)
+    (found,) = fill(20, "time.sleep(60)")["phases"]
+    assert found["failed"] and not os.path.exists(job.session)
+    launch("wait_for_start()")
+    with pytest.raises(client.ClientError, match="launched already"):
+        fill(1)
+
+
+def test_jobs_of_a_session_come_and_go_at_the_same_time(job):
+    def churn(member):
+        for _turn in range(200):
+            own = job._replace(path=os.path.join(job.session, member))
+            schedule._make(own)
+            assert os.path.isdir(own.path)
+            schedule.remove(own)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(churn, "1234"))
+    assert not os.path.exists(job.session)
 
 
 @pytest.mark.parametrize("name", [schedule.OUTPUT, schedule.LAUNCHED])

@@ -109,6 +109,37 @@ def test_a_host_that_is_lost_in_the_fill_is_lost_in_all_phases(recorder, begun, 
         assert document["valid"] is died
 
 
+def fill_of(begun, make_result, number):
+    filled = {"phase": "fill", "solotest": make_result(begun["phases"][0], number, START - 50)}
+    return {"phases": [filled], "machine": None}
+
+
+def test_a_client_that_is_not_armed_after_its_fill_fails_in_the_schedule_only(recorder, begun, make_result):
+    plan = plan_of(begun)
+    recorder.begin_fill(begun["phases"][0], START - 60)
+    recorder.begin_schedule(plan)
+    for number, host in enumerate(begun["expected"]):
+        recorder.collect(host, "client", fill_of(begun, make_result, number), None)
+        if host == begun["expected"][0]:  # while the others fill
+            recorder.fail(host, "no free client")
+    recorder.start_schedule(START)
+    for number, host in enumerate(begun["expected"][1:], 1):
+        recorder.collect(host, "client", answers(plan, make_result, number), None)
+    recorder.end_schedule()
+    found = phases(recorder)
+    assert found.pop("01")["failed"] == {} and len(found) == len(plan["phases"])
+    assert all(document["failed"] == {begun["expected"][0]: "no free client"} for document in found.values())
+
+
+def test_after_a_fill_that_failed_everywhere_nothing_was_loaded(recorder, begun):
+    recorder.begin_fill(begun["phases"][0], START - 60)
+    recorder.begin_schedule(plan_of(begun))
+    for host in begun["expected"]:
+        recorder.fail(host, "too small")
+    recorder.end_schedule(is_over=False)
+    assert list(phases(recorder)) == ["01"]
+
+
 def test_a_host_that_is_measured_later_has_not_died(recorder, begun, make_result):
     plan = plan_of(begun)
 

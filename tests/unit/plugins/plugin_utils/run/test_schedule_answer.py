@@ -69,11 +69,11 @@ def test_what_does_not_fit_is_refused(make_result, changes, words):
 
 
 def test_a_job_is_an_absolute_path_and_a_pid():
-    assert schedule_answer.launched({"job": {"path": "/run/x", "pid": None, "more": 1}})["job"] == {
+    assert schedule_answer.launched({"job": {"path": "/run/x", "pid": None, "more": 1}}, START)["job"] == {
         "path": "/run/x",
         "pid": None,
     }
-    assert schedule_answer.launched({"job": {"path": "/tmp/x.job", "pid": 7, "x": 1}})["job"] == {
+    assert schedule_answer.launched({"job": {"path": "/tmp/x.job", "pid": 7, "x": 1}}, START)["job"] == {
         "path": "/tmp/x.job",
         "pid": 7,
     }
@@ -87,8 +87,8 @@ def test_a_job_is_an_absolute_path_and_a_pid():
         [],
     ):
         with pytest.raises(MeasurementError):
-            schedule_answer.launched({"job": wrong})
-    assert schedule_answer.launched({"failed": True, "msg": "no", "job": 7}) == {
+            schedule_answer.launched({"job": wrong}, START)
+    assert schedule_answer.launched({"failed": True, "msg": "no", "job": 7}, START) == {
         "changed": False,
         "failed": True,
         "msg": "no",
@@ -97,7 +97,16 @@ def test_a_job_is_an_absolute_path_and_a_pid():
 
 def test_a_client_that_was_not_armed_says_why():
     error = {"kind": "connect", "message": "refused"}
-    found = schedule_answer.launched({"failed": True, "msg": "no", "error": {**error, "more": 1}, "job": "?"})
+    found = schedule_answer.launched({"failed": True, "msg": "no", "error": {**error, "more": 1}, "job": "?"}, START)
     assert found == {"changed": False, "failed": True, "msg": "no", "error": error}
     with pytest.raises(MeasurementError, match=r"error\.kind"):
-        schedule_answer.launched({"failed": True, "msg": "no", "error": {**error, "kind": ["connect"]}})
+        schedule_answer.launched({"failed": True, "msg": "no", "error": {**error, "kind": ["connect"]}}, START)
+
+
+@pytest.mark.parametrize(
+    "failure", [{}, {"failed": True, "msg": "not armed", "error": {"kind": "connect", "message": "x"}}]
+)
+def test_a_launch_after_a_fill_returns_both(make_result, failure):
+    found = schedule_answer.launched({**answer(make_result), "job": {"path": "/run/x", "pid": 7}, **failure}, START)
+    assert schedule_answer.unpack(found["collected"])["phases"][0]["solotest"]
+    assert found["msg"] == "not armed" if failure else found["job"]["pid"] == 7
