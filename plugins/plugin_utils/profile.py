@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 import typing as t
@@ -255,12 +254,12 @@ def _merged(base: dict[str, t.Any], over: dict[str, t.Any]) -> dict[str, t.Any]:
         "needs": [],
         "guest_kernel_arguments": [],
         "cpu_governor": "",
-        **copy.deepcopy(base),
+        **base,
     }
     for key in KEYS:
         if key == "extends":
             continue
-        value = copy.deepcopy(over.get(key))
+        value = over.get(key)
         if key in ("swap", "swap_candidates") or (key in SETTING_SECTIONS and key != "cpu_governor"):
             both = {**result.get(key, {}), **(value or {})}
             result[key] = {name: entry for name, entry in both.items() if entry is not None}

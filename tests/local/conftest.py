@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -36,6 +37,8 @@ LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
 
 # Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
 PATIENCE = 1500
+# What a run has launched ends by itself within this time, also without its controller.
+LAST_PHASE = 30
 
 # Small, quick, and without bounds on timing: what these tests look at must not depend on how busy the machine is.
 SMALL = {
@@ -383,6 +386,19 @@ class LocalFleet:
                     found.append(int(entry.name))
         return found
 
+    def sessions(self) -> set[str]:
+        """The names of the directories in which the hosts of all runs of this test keep their results."""
+        texts = [path.read_text(encoding="utf-8") for path in self.results.glob("*/run.json")]
+        return {f"session-{found}" for text in texts for found in re.findall(r'"id": *"([0-9a-f]{8,64})"', text)}
+
+    def running(self) -> list[t.Any]:
+        """The clients of this test, and the open files of its recorders."""
+        sessions = self.sessions()
+        seen = subprocess.run(
+            ["ls", "-l", *pathlib.Path("/proc").glob("[0-9]*/fd")], capture_output=True, check=False
+        ).stdout.decode(errors="replace")
+        return [*self.clients(), *(line for line in seen.splitlines() if any(map(line.count, sessions)))]
+
     def stop_playbooks(self) -> None:
         """End the playbooks that still run, as they do only after a test that failed."""
         for process in self.playbooks:
@@ -445,4 +461,9 @@ def fleet(tmp_path: pathlib.Path, bytecode_environment: dict[str, str]) -> t.Ite
     assert shutil.which("redis-server"), "redis-server is not installed; make test-local installs it"
     made = LocalFleet(tmp_path, bytecode_environment)
     yield made
+    made.stop_playbooks()
+    deadline = time.monotonic() + LAST_PHASE
+    while (running := made.running()) and time.monotonic() < deadline:
+        time.sleep(0.2)
     made.close()
+    assert not running, "something of a run went on after it"

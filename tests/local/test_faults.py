@@ -286,16 +286,8 @@ def test_a_redis_that_dies_in_a_phase(fleet):
 
 def leftovers(fleet):
     """Return our processes and files that are left on this machine after a run of this test."""
-    run = json.loads((fleet.results / "latest" / "run.json").read_text(encoding="utf-8"))
-    sessions = {f"session-{session['id']}" for session in run["sessions"]}
-    kept = [path for path in pathlib.Path(private_directory()).glob("session-*") if path.name in sessions]
-    open_files = subprocess.run(
-        ["ls", "-l", *pathlib.Path("/proc").glob("[0-9]*/fd")], capture_output=True, check=False
-    )
-    recorders = [
-        line for line in open_files.stdout.decode(errors="replace").splitlines() if any(map(line.count, sessions))
-    ]
-    return [*fleet.clients(), *kept, *recorders]
+    kept = [path for path in pathlib.Path(private_directory()).glob("session-*") if path.name in fleet.sessions()]
+    return [*fleet.running(), *kept]
 
 
 def files(directory):
