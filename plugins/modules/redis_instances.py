@@ -251,12 +251,6 @@ options:
         in which it was first used.
     type: str
     default: ""
-  configure:
-    description:
-      - Whether to write files. Without it, the module only starts and stops instances that an earlier run has
-        configured for their O(inventory_host), and refuses others.
-    type: bool
-    default: true
   option_prefix:
     description: What the names of options begin with in messages.
     type: str
@@ -401,7 +395,6 @@ def arguments() -> dict[str, t.Any]:
     return {
         "instances": {"type": "list", "elements": "dict", "required": True, "options": entry},
         **OPTIONS,
-        "configure": {"type": "bool", "default": True},
         "option_prefix": {"type": "str", "default": ""},
     }
 

@@ -66,7 +66,6 @@ class _Run:
     def __init__(self, module: Module, options: t.Mapping[str, t.Any]) -> None:
         self.module = module
         self.check_mode = module.check_mode
-        self.configures = options["configure"]
         self.host = Host.look()
         self.problems = Problems(options["option_prefix"])
         self.place = Place(module.check_mode)
@@ -98,7 +97,7 @@ class _Run:
             for root, same in sorted({each.root: each for each in self.configured}.items()):
                 locks.enter_context(self._locked(root, same))
             self._check_host()
-            if self.configures and (not missing or self.check_mode):
+            if not missing or self.check_mode:
                 self._configure()
         if not missing or self.check_mode:
             for instance in self.configured:
@@ -154,10 +153,7 @@ class _Run:
             if self.servers[instance.executable]:  # the package creates the user
                 self._check_user(instance)
             self._warn_of_root(instance)
-            if self.configures:
-                self._check_directory(instance)
-        if not self.configures and self.absent:
-            self.problems.add("state", "'absent' is not allowed with configure: false")
+            self._check_directory(instance)
         self._refuse(self.problems.lines)
 
     def _warn_of_root(self, instance: Instance) -> None:
@@ -310,20 +306,7 @@ class _Run:
 
     # --- the servers -------------------------------------------------------------------------------------------
 
-    def _is_prepared(self, instance: Instance) -> None:
-        """Refuse an instance that was not configured for this inventory host."""
-        text = self._our_configuration(instance)
-        if text is None or texts.identity(instance) not in text.splitlines():
-            raise ConfigError(
-                f"{instance.config}: was not configured for the inventory host {instance.inventory_host}. Run "
-                "the role's main "
-                "tasks first. If another inventory host has the same name or port on the same machine, give "
-                "each its own"
-            )
-
     def _run_unit(self, instance: Instance) -> None:
-        if not self.configures:
-            self._is_prepared(instance)
         with self._locked(instance.config, instance):
             unit = Unit(instance.unit, self.module.run_command)
             actions = unit.actions(instance.state == "present", self.changed_files.get(instance.config, False))
@@ -361,8 +344,6 @@ class _Run:
         )
 
     def _run_daemon(self, instance: Instance) -> None:
-        if not self.configures:
-            self._is_prepared(instance)
         with self._locked(instance.config, instance):
             daemon = self._daemon(instance)
             if not self.check_mode:

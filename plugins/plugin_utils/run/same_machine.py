@@ -10,14 +10,9 @@ import typing as t
 # How Ansible reaches a host by ssh; the older names of the first three begin with ansible_ssh_, too.
 _REACHED = ("ansible_host", "ansible_port", "ansible_user", "ansible_private_key_file", "ansible_password")
 _SSH = ("ansible_ssh_", "ansible_sftp_", "ansible_scp_", "ansible_control_path")
-# As which user, and in which Python, modules run there.
-_BECOME = "ansible_become"
-_MODULES = ("ansible_python_interpreter", "ansible_shell_executable", "ansible_shell_type", "ansible_remote_tmp")
 
 
-def same_machine(
-    hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], by_module: bool = False
-) -> dict[str, str]:
+def same_machine(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
     """Return for each host the first of those that are reached in the same way, which is on the same machine.
 
     Only local connections and ssh to the same address can be told; any other host is a machine of its own.
@@ -25,10 +20,9 @@ def same_machine(
     Args:
         hosts: in the order of the play.
         hostvars: the variables of each.
-        by_module: whether modules must also run as the same user and in the same Python there.
     """
     first: dict[t.Any, str] = {}
-    return {host: first.setdefault(_place(host, hostvars[host], by_module), host) for host in hosts}
+    return {host: first.setdefault(_place(host, hostvars[host]), host) for host in hosts}
 
 
 def recorded_machines(run: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.Any]]:
@@ -42,16 +36,14 @@ def recorded_machines(run: t.Mapping[str, t.Any]) -> dict[str, t.Mapping[str, t.
     }
 
 
-def _place(host: str, variables: t.Mapping[str, t.Any], by_module: bool) -> tuple[t.Any, ...]:
+def _place(host: str, variables: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
     connection = str(variables.get("ansible_connection", "ssh")).rpartition(".")[2]
-    names = [name for name in _MODULES if name in variables] if by_module else []
-    if by_module:
-        names += [name for name in variables if name.startswith(_BECOME)]
+    names: list[str] = []
     if connection == "local":
         reached = ["local"]
     elif connection in ("ssh", "smart") and "ansible_host" in variables:
         reached = ["ssh"]
-        names += [name for name in variables if name in _REACHED or name.startswith(_SSH)]
+        names = [name for name in variables if name in _REACHED or name.startswith(_SSH)]
     else:
         reached = ["the machine", host]
     return (*reached, *sorted((name, str(variables[name])) for name in names))

@@ -18,7 +18,6 @@ import pytest
 from ..conftest import PATIENCE, REDIS_OF_THE_PLAY, ROOT, free_ports
 
 PLAYBOOK = [{"hosts": "all", "gather_facts": False, "roles": [{"role": "memstretch.density.redis"}]}]
-SWITCH = {"ansible.builtin.import_role": {"name": "memstretch.density.redis", "tasks_from": "switch"}}
 
 
 class Outcome:
@@ -93,9 +92,6 @@ class Site:
         self.root = directory / "redis"
         self.servers = set()
         (directory / "site.yml").write_text(json.dumps(PLAYBOOK), encoding="utf-8")
-        (directory / "switch.yml").write_text(
-            json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [SWITCH]}]), encoding="utf-8"
-        )
         (directory / "ansible.cfg").write_text(
             f"""[defaults]
 collections_path = {ROOT / ".ansible" / "collections"}
@@ -109,12 +105,11 @@ pipelining = true
             encoding="utf-8",
         )
 
-    def run_role(self, hosts, *arguments, playbook="site.yml", inventory=".", **variables):
+    def run_role(self, hosts, *arguments, inventory=".", **variables):
         """Run the role.
 
         Args:
             hosts: variables by inventory hostname, or the variables of the only host.
-            playbook: one of those in the directory.
             inventory: directory of the inventory.
         """
         if not all(isinstance(value, dict) for value in hosts.values()):
@@ -144,7 +139,7 @@ pipelining = true
             str(Path(sys.executable).with_name("ansible-playbook")),
             "-i",
             str(hosts_file),
-            str(self.directory / playbook),
+            str(self.directory / "site.yml"),
             *arguments,
         ]
         try:
@@ -169,10 +164,6 @@ pipelining = true
         outcome = self.run_role(*args, **kwargs)
         assert outcome.status == 0, outcome.messages or outcome.output[-5000:]
         return outcome
-
-    def switch(self, *args, **kwargs):
-        """Run the entry point switch of the role."""
-        return self.run_role(*args, playbook="switch.yml", **kwargs)
 
     def refused(self, *args, **kwargs):
         outcome = self.run_role(*args, **kwargs)

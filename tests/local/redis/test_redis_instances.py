@@ -22,7 +22,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, server_among
 
-from ..conftest import DAEMON_OF_THE_PLAY, PATIENCE, free_ports, wait_for
+from ..conftest import DAEMON_OF_THE_PLAY, PATIENCE, RedisServer, free_ports, wait_for
 
 ROOT = Path(__file__).parents[3]
 MODULE = ROOT / "plugins" / "modules" / "redis_instances.py"
@@ -56,13 +56,12 @@ class Server:
         """Choose the options of the following runs."""
         self.options = {**self.fixed, "port": self.port, **options}
 
-    def arguments(self, state="present", check=False, configure=True, **options):
+    def arguments(self, state="present", check=False, **options):
         entry = {**self.options, "state": state, "timeout": PATIENCE, **options}
         return json.dumps(
             {
                 "ANSIBLE_MODULE_ARGS": {
                     "instances": [entry],
-                    "configure": configure,
                     "_ansible_check_mode": check,
                     "_ansible_diff": True,
                 }
@@ -230,7 +229,7 @@ def test_a_user_other_than_default(make):
     wait_for("the server has ended", lambda: server.ok("stopped", check=True)["actions"] == [])
     with subprocess.Popen([REDIS, str(server.config)], stdout=subprocess.DEVNULL) as limited:
         try:
-            wait_for("it listens", lambda: server.ok(configure=False, check=True)["pid"] == limited.pid)
+            wait_for("it listens", lambda: RedisServer.answers_on(server.port))
             assert server.ok(check=True)["version"] is None, "bench may not use INFO"
         finally:
             limited.kill()

@@ -11,10 +11,10 @@ LOCAL = {"ansible_connection": "local"}
 SSH = {"ansible_host": "10.0.0.1", "ansible_user": "bench"}
 
 
-def first(*variables, **options):
+def first(*variables):
     """Return for the hosts a, b, c with these variables the first on the same machine, as one word."""
     hostvars = dict(zip("abc", variables))
-    return "".join(same_machine(list(hostvars), hostvars, **options).values())
+    return "".join(same_machine(list(hostvars), hostvars).values())
 
 
 def test_hosts_with_a_local_connection_are_this_machine():
@@ -40,14 +40,6 @@ def test_hosts_of_which_nothing_is_known_are_machines_of_their_own():
     assert first({}, {}, {"ansible_connection": "ssh"}) == "abc"
     container = {"ansible_connection": "community.docker.docker", "ansible_host": "10.0.0.1"}
     assert first(container, container, SSH) == "abc", "another variable may name the container"
-
-
-@pytest.mark.parametrize("variable", ["ansible_become", "ansible_become_user", "ansible_python_interpreter"])
-@pytest.mark.parametrize("reached", [LOCAL, SSH], ids=["local", "ssh"])
-def test_one_module_serves_only_hosts_with_the_same_user_and_python(reached, variable):
-    other = {**reached, variable: "other"}
-    assert first(reached, other, reached) == "aaa"
-    assert first(reached, other, reached, by_module=True) == "aba"
 
 
 def test_the_records_of_hosts_with_one_boot_id_are_one_machine():
