@@ -322,7 +322,7 @@ def test_an_interrupted_run_is_resumed(fleet, number):
     if number == signal.SIGKILL:
         assert len(fleet.clients()) == 2, "the hosts need no controller"
     else:
-        wait_for("the clients have ended", lambda: not fleet.clients())
+        wait_for("the clients and the recorder have ended", lambda: not fleet.running())
         assert time.monotonic() - sent < 2
     interrupted = fleet.wait(process)
     assert interrupted.status != 0
