@@ -112,6 +112,7 @@ def test_the_controller_sleeps_while_a_run_loads_its_machine(fleet, tmp_path):
         def requests() -> int:
             return loaded.info("stats")["total_commands_processed"]
 
+        wait_for_requests(COUNTED)  # before the start of the schedule, processes come and go
         rates = []
         while len(rates) < TIMES and not (rates and is_quiet(rates[-1])):
             before, began = controller.wakeups(), time.monotonic()

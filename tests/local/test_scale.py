@@ -44,7 +44,8 @@ def lookups(directory: pathlib.Path, hosts: int, environment: dict[str, str]) ->
     )
     assert done.returncode == 0, done.stdout
     summary = json.loads((directory / "results" / "latest" / "summary.json").read_text(encoding="utf-8"))
-    assert summary["fleet"] == {"expected": hosts, "reported": hosts, "failed": []}, done.stdout
+    fleet = summary["fleet"]
+    assert fleet["expected"] == fleet["reported"] == hosts and fleet["failed"] == [], done.stdout
     assert [cell["iterations"] for cell in summary["cells"]] == [1], done.stdout
     found: collections.Counter[str] = collections.Counter()
     for line in costs.read_text(encoding="utf-8").splitlines():
