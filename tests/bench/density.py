@@ -112,7 +112,9 @@ WORLDS = (
     World("the CPUs decide, 10 % disturbed", 0.05, cpus=True, disturbed=0.1),
     World("ran out of hosts", 0.1, most=0.95),
     World("absolute limit, regimes of 10 %", 0.1, absolute=True, regime=0.1),
-    World("absolute limit, regimes of 25 %", 0.1, absolute=True, regime=0.25, excluded="regimes last longer than rounds"),
+    World(
+        "absolute limit, regimes of 25 %", 0.1, absolute=True, regime=0.25, excluded="regimes last longer than rounds"
+    ),
 )
 
 
