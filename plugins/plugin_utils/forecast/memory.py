@@ -251,7 +251,8 @@ class HostMemory:
 
     @property
     def _drives(self) -> str:
-        return str(self._arm["swap"]["kind"]) if self.kind == "zswap" else self.kind
+        kind = str(self._arm["swap"]["kind"]) if self.kind == "zswap" else self.kind
+        return {"file": "the swap file", "devices": "drives", "memory_node": "the other NUMA node"}.get(kind, kind)
 
 
 def compression(load: t.Mapping[str, t.Any]) -> float:

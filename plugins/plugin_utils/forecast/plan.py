@@ -54,7 +54,6 @@ def make(
         for profile in next(iter(machines.values()))["arms"]
     ]
     document = {
-        "schema": SCHEMA,
         "load": dict(load),
         "server": {
             "kind": VM if server.is_vm else REDIS,
@@ -71,7 +70,7 @@ def make(
         "duration": _duration(phases, len(profiles), options),
         "notes": sorted({note for profile in profiles for note in profile.notes}),
     }
-    return {**document, "answer": answer(document)}
+    return {"schema": SCHEMA, "answer": answer(document), **document}
 
 
 def _server(load: _Document, options: _Document) -> Server:

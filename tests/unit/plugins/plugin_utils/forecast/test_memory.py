@@ -77,7 +77,7 @@ def test_without_a_tier_kswapd_keeps_nothing_free_from_the_fleet():
 
 def test_pages_beyond_dram_are_on_the_drives_until_these_are_full():
     memory(DRIVES).check(1, server(DRAM + 20 * GIB))
-    with pytest.raises(DoesNotFit, match="of DRAM and 20 GiB of devices"):
+    with pytest.raises(DoesNotFit, match="of DRAM and 20 GiB of drives"):
         memory(DRIVES).check(1, server(DRAM + 20.01 * GIB))
 
 
@@ -117,7 +117,7 @@ def test_zram_before_the_drives_is_filled_first_and_takes_its_share_of_dram():
     host = memory({**ARM, "swap": {"kind": "devices", "priority": 10, "zram_first": True}, "areas": areas})
     largest = DRAM - 4 * GIB * host.ratio + 24 * GIB
     host.check(1, server(0.999 * largest))
-    with pytest.raises(DoesNotFit, match="of DRAM, 4 GiB of zram and 20 GiB of devices$"):
+    with pytest.raises(DoesNotFit, match="of DRAM, 4 GiB of zram and 20 GiB of drives$"):
         host.check(1, server(1.001 * largest))
 
 
@@ -125,7 +125,7 @@ def test_pages_in_the_pool_of_zswap_take_dram_and_a_place_on_the_drives():
     place = "/sys/module/zswap/parameters/"
     host = memory({**DRIVES, "sysfs": {place + "enabled": True, place + "max_pool_percent": 40}})
     host.check(1, server(DRAM - 4 * GIB + 19.9 * GIB))
-    with pytest.raises(DoesNotFit, match="20 GiB of devices, where the pool of 4 GiB has its places, too"):
+    with pytest.raises(DoesNotFit, match="20 GiB of drives, where the pool of 4 GiB has its places, too"):
         host.check(1, server(DRAM - 4 * GIB + 20.1 * GIB))
 
 
