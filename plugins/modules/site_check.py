@@ -13,8 +13,8 @@ short_description: Judge whether hosts are steady enough for a study
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - Takes what M(memstretch.density.site_noise) measured on each host. Prints the noise, the smallest effect that a
-    study could see there, and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).
+  - Takes what M(memstretch.density.site_noise) measured on each host. Prints the latency and the stolen CPU time,
+    and why a host is too noisy. Writes C(site_check/site_check.json) below O(results_dir).
   - A host is too noisy if more of its CPU time than O(max_stolen) was stolen. It also is if the bounds of p99 are
     further apart than O(max_gap) of O(slo_p99_us), because hosts may then come out undecided. If these allow more than
     their defaults, a host beyond the defaults is doubtful, and results are labelled with it.
@@ -48,10 +48,6 @@ options:
     description: How far the bounds of p99 may be apart, as a share of the objective, 0 to 1,000,000,000.
     type: raw
     default: 0.2
-  rounds:
-    description: Rounds of the study, 2 to 1000.
-    type: int
-    default: 5
   enforce:
     description: Whether to fail if a host is too noisy.
     type: bool
@@ -72,10 +68,9 @@ EXAMPLES = r"""
 RETURN = r"""
 site_check:
   description:
-    - C(hosts), by name, with C(median_us), C(noise) (standard deviation of the logarithm from block to block, the upper
-      limit of its 90 % interval) and C(smallest_effect) (a factor) by figure, C(gap_us), C(stolen), C(awake) (whether
-      the CPUs stayed awake when they were idle), C(reasons), none if the host is steady enough, and C(doubts).
-      C(measured) has the blocks, C(unmeasured) why a host has none.
+    - C(hosts), by name, with C(median_us) by figure, C(gap_us), C(stolen), C(awake) (whether the CPUs stayed awake when
+      they were idle), C(reasons), none if the host is steady enough, and C(doubts).
+    - C(measured) has the blocks, C(unmeasured) why a host has none.
   returned: always
   type: dict
 labels:

@@ -81,7 +81,6 @@ USER_VARIABLES = frozenset(
         "site_check_rate",
         "site_check_redis",
         "site_check_required",
-        "site_check_rounds",
         "site_check_slo_avg_us",
         "site_check_slo_factor",
         "site_check_slo_p99_us",

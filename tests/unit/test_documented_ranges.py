@@ -60,7 +60,6 @@ MODULE_RANGES = {
     },
     "page_in_latency": {name: page_in.RANGES[name] for name in ("samples", "max_seconds", "compressibility")},
     "site_check": {
-        "rounds": site_check.ROUNDS,
         **site_check.RANGES,
         "slo_factor": run.SLO_FACTOR,
         "slo_avg_us": run.RANGES["slo_avg_us"],

@@ -44,7 +44,7 @@ NO_REASONS = (
     " s after the collection",
     "it cannot be brought within its budget",
     " are undecided (",
-    " a study can see a factor of ",
+    "Site check of {}: avg ",
 )
 WORDS = 4  # what has fewer is a part of a text
 

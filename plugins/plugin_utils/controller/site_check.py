@@ -48,7 +48,6 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
 def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     slo = {name: number(f"slo_{name}", options[f"slo_{name}"], RANGES[f"slo_{name}"]) for name in ("avg_us", "p99_us")}
     factor = options["slo_factor"] and number("slo_factor", options["slo_factor"], SLO_FACTOR)
-    rounds = number("rounds", options["rounds"], site_check.ROUNDS)
     limits = site_check.Limits(
         *(number(name, options[name], site_check.RANGES[name]) for name in ("max_stolen", "max_gap"))
     )
@@ -64,8 +63,7 @@ def _document(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "checked_at": time.time(),
         "slo": {"factor": factor} if factor else slo,
         "limits": limits._asdict(),
-        "rounds": rounds,
-        "hosts": {name: site_check.judge(each, slo_p99_us(each), rounds, limits) for name, each in measured.items()},
+        "hosts": {name: site_check.judge(each, slo_p99_us(each), limits) for name, each in measured.items()},
         "unmeasured": {name: each["unmeasured"] for name, each in found if "unmeasured" in each},
         "measured": measured,
     }

@@ -3,15 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The site check: whether a host is steady enough for a study, from some blocks of load on a small Redis.
 
-The noise is the standard deviation of the logarithm of a figure from block to block, by successive differences, so a
-slow drift does not count. It is uncertain with few blocks, so the upper limit of its 90 % interval is used. It is not
-divided by the root of the number of blocks, since regimes last longer than a block. The check is a gate, not a
-forecast: the A/A test of a study shows what the study could really see.
+It is a gate for stolen CPU time and for a host that is plainly busy, not a forecast: a study's own rounds, references
+and A/A test show what it can see.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 import typing as t
 
@@ -25,18 +22,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     message,
     outcome,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence import smallest_effect
 
 FIGURES = ("avg_us", "p99_us")
-# A study of one round has no noise of its own to compare with.
-ROUNDS = Range(int, 2, 1000, "rounds of the study")
 RANGES: Ranges = {
     "max_stolen": Range(float, 0, 1, "share of the CPU time"),
     "max_gap": Range(float, 0, 1e9, "share of the SLO's p99"),
 }
-
-# The quantile of the normal distribution with 10 % below it.
-_Z10 = -1.2815515655446004
 
 _IDLE = {True: ", CPUs awake when idle", False: ", CPUs asleep when idle"}
 # One more thing to try if a host is too noisy and its CPUs sleep, although its kernel can keep them awake.
@@ -86,44 +77,25 @@ def result(answer: _Document) -> dict[str, t.Any]:
     return accepted
 
 
-def noise(values: t.Sequence[float]) -> float:
-    """Return the upper limit of the noise: a standard deviation of logarithms.
-
-    Args:
-        values: a figure of each block, at least three.
-    """
-    logs = [math.log(value) for value in values]
-    squares = [(later - earlier) ** 2 for earlier, later in zip(logs, logs[1:])]
-    size = len(logs)
-    # The estimate by successive differences has this many degrees of freedom (J. von Neumann and others, Annals of
-    # Mathematical Statistics 12, 1941).
-    freedom = 2 * (size - 1) ** 2 / (3 * size - 4)
-    # Wilson and Hilferty's approximation of the chi-squared quantile.
-    low = freedom * (1 - 2 / (9 * freedom) + _Z10 * math.sqrt(2 / (9 * freedom))) ** 3
-    return math.sqrt(statistics.fmean(squares) / 2 * freedom / low)
-
-
 def median(measured: _Document, figure: str) -> float:
     """Return the median of a figure over the blocks."""
     return statistics.median(block[figure] for block in measured["blocks"])
 
 
-def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = LIMITS) -> dict[str, t.Any]:
-    """Compute what a study on a host can see, and why the host is too noisy.
+def judge(measured: _Document, slo_p99_us: float, limits: Limits = LIMITS) -> dict[str, t.Any]:
+    """Find out why a host is too noisy.
 
     Args:
         measured: what result() accepted as C(site_noise).
         slo_p99_us: of the study.
-        rounds: of the study, at least two.
         limits: what makes the host too noisy.
 
     Returns:
-        C(median_us), C(noise) and C(smallest_effect), by figure. C(gap_us), the median distance of the bounds of p99,
-        None if unknown. C(stolen). C(awake). C(reasons) why the host is too noisy, none if it is steady enough.
-        C(doubts), where the limits allow more than the usual ones do, and the host needs it.
+        C(median_us) by figure. C(gap_us), the median distance of the bounds of p99, None if unknown. C(stolen).
+        C(awake). C(reasons) why the host is too noisy, none if it is steady enough. C(doubts), where the limits allow
+        more than the usual ones do, and the host needs it.
     """
     blocks = measured["blocks"]
-    noises = {figure: noise([block[figure] for block in blocks]) for figure in FIGURES}
     gaps = [block["p99_us"] - block["lower_p99_us"] for block in blocks if block.get("lower_p99_us") is not None]
     gap = statistics.median(gaps) if len(gaps) == len(blocks) else None
     stolen = measured["stolen"]
@@ -146,8 +118,6 @@ def judge(measured: _Document, slo_p99_us: float, rounds: int, limits: Limits = 
     reasons, usual = beyond(limits), beyond(LIMITS)
     return {
         "median_us": {figure: round(median(measured, figure), 1) for figure in FIGURES},
-        "noise": {figure: round(each, 4) for figure, each in noises.items()},
-        "smallest_effect": {figure: round(smallest_effect(each, rounds), 3) for figure, each in noises.items()},
         "gap_us": gap and round(gap, 1),
         "stolen": stolen,
         "awake": measured["awake"],
@@ -178,13 +148,12 @@ def lines(checks: t.Iterable[_Document]) -> list[str]:
 def _lines(check: _Document) -> list[str]:
     found = []
     for name, each in sorted(check["hosts"].items()):
-        median_us, effect = each["median_us"], each["smallest_effect"]
+        median_us = each["median_us"]
         stolen = "unknown" if each["stolen"] is None else f"{each['stolen']:.1%}"
         gap = "unknown" if each["gap_us"] is None else f"{each['gap_us']:,.0f} us apart"
         found.append(
             f"Site check of {name}: avg {median_us['avg_us']:,.1f} us, p99 {median_us['p99_us']:,.1f} us, bounds of "
-            f"p99 {gap}, stolen CPU time {stolen}{_IDLE.get(each.get('awake'), '')}. With {check['rounds']} rounds, a "
-            f"study can see a factor of {effect['avg_us']:.2f} in the average and {effect['p99_us']:.2f} in the p99."
+            f"p99 {gap}, stolen CPU time {stolen}{_IDLE.get(each.get('awake'), '')}."
         )
         found += [f"  TOO NOISY: {reason}" for reason in each["reasons"]]
         found += [f"  DOUBTFUL: {doubt}" for doubt in each.get("doubts", [])]
