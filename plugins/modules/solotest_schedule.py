@@ -223,7 +223,10 @@ def act(module: AnsibleModule) -> dict[str, t.Any]:
     wait = number("wait", options["wait"], WAIT)
     job = schedule.find(options["session"], options["member"])
     if options["state"] == "launched":
-        return launch(module, job, wait)
+        answer = launch(module, job, wait)
+        if schedule.is_unread(1):
+            schedule.stop(job)  # nobody knows it, so nobody would release or stop it
+        return answer
     if options["state"] == "collected":
         return {"changed": False, **schedule.collect(job, options["first"], options["until"], wait)}
     schedule.stop(job)

@@ -26,6 +26,7 @@ import glob
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import time
@@ -443,6 +444,13 @@ def _result(
     if measured["error"]:
         result.update(failed=True, msg=client.explain(options, measured["error"]))
     return result
+
+
+def is_unread(descriptor: int) -> bool:
+    """Decide whether the reader of a pipe or socket has gone: the playbook that would learn of a job was ended."""
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _descriptor, event in poller.poll(0))
 
 
 def stop(job: Job) -> None:

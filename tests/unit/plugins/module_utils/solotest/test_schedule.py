@@ -253,6 +253,16 @@ def abandoned(job):
     return made
 
 
+def test_a_playbook_that_was_ended_reads_no_more(tmp_path):
+    reader, writer = os.pipe()
+    assert not schedule.is_unread(writer)
+    os.close(reader)
+    assert schedule.is_unread(writer)
+    os.close(writer)
+    with open(tmp_path / "file", "wb") as stream:
+        assert not schedule.is_unread(stream.fileno())
+
+
 def test_the_next_run_removes_what_nobody_has_collected_for_a_day(launch, job, abandoned, tmp_path):
     old, recent = abandoned("0" * 16, 25), abandoned("1" * 16, 23)
     continued = abandoned("2" * 16, 25)
