@@ -200,8 +200,9 @@ def check_syntax(playbooks: list[str], *options: str) -> None:
 def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reader = Reader()
-    for block in blocks(ROOT / "README.md", "yaml"):  # the inventory of a reader who comes from there
-        reader.save(block)
+    for start in ("README.md", "docs/playbooks.md"):  # the inventories of a reader who comes from there
+        for block in blocks(ROOT / start, "yaml"):
+            reader.save(block)
     for block in blocks(page, "yaml", "console"):
         reader.save(block)
         if block.language == "console":
@@ -299,8 +300,8 @@ def test_every_playbook_works_by_its_name_in_the_collection():
     check_syntax([f"{COLLECTION}.{each}" for each in sorted(PLAYBOOKS)], "-i", str(ROOT / "inventories" / "example"))
 
 
-def test_the_readme_lists_every_playbook():
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition(f"| playbook, after `{COLLECTION}.`")[2]
+def test_every_playbook_is_listed():
+    table = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8").partition(f"| playbook, after `{COLLECTION}.`")[2]
     rows = table.partition("\n\n")[0].splitlines()[2:]
     listed = [word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(listed) == sorted(PLAYBOOKS)

@@ -7,9 +7,13 @@ import re
 
 import pytest
 
-from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, name, prose
+from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, ROOT, name, prose
 
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)\s]+)")
+# Galaxy shows the README alone, so its links lead to the repository.
+ABSOLUTE = re.compile(
+    r"(?<=\]\()https://(?:github\.com/memstretch/density/blob|raw\.githubusercontent\.com/memstretch/density)/main/([^)\s]+)"
+)
 
 
 def anchors(page):
@@ -27,6 +31,12 @@ def dead(page, link):
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page):
     assert not [link for link in LINK.findall(prose(page)) if dead(page, link)]
+    assert not [link for link in ABSOLUTE.findall(prose(page)) if dead(ROOT / "README.md", link)]
+
+
+def test_the_readme_has_no_relative_link():
+    text = prose(ROOT / "README.md")
+    assert not LINK.findall(text) and len(ABSOLUTE.findall(text)) > 20
 
 
 def test_a_dead_link_is_noticed():
