@@ -301,7 +301,8 @@ def test_every_playbook_works_by_its_name_in_the_collection():
 
 
 def test_every_playbook_is_listed():
-    table = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8").partition(f"| playbook, after `{COLLECTION}.`")[2]
+    page = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8")
+    table = page.partition(f"| playbook, after `{COLLECTION}.`")[2]
     rows = table.partition("\n\n")[0].splitlines()[2:]
     listed = [word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(listed) == sorted(PLAYBOOKS)

@@ -24,7 +24,14 @@ _FIGURES = ("count", "avg_us", "min_us", "p50_us", "p95_us", "p99_us", "p999_us"
 _BRIEF = ("hosts", "avg_ms", "min_ms", "p95_ms", "p99_ms", "max_ms")
 _INTERVALS = {"avg_us": "average", "p99_us": "p99", "max_us": "maximum"}
 _HOST_FIGURES = {"avg_us": "average", "p99_us": "p99"}
-_QUANTILES = {"p50_us": "0.5", "p95_us": "0.95", "p99_us": "0.99", "p999_us": "0.999"}
+_LATENCY_FIGURES = {
+    "avg_us": "average",
+    "p50_us": "p50",
+    "p95_us": "p95",
+    "p99_us": "p99",
+    "p999_us": "p99.9",
+    "max_us": "maximum",
+}
 _PREFIX = "memstretch"
 
 _Labels = t.Mapping[str, str]
@@ -213,24 +220,12 @@ def _latency_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) 
     return [
         _family(
             "latency_seconds",
-            "Percentile of the fleet's latency, all samples merged.",
+            "Figure of the fleet's latency, all samples merged.",
             [
-                ({**labels, "quantile": quantile}, _seconds(figures.get(name)))
+                ({**labels, "figure": text}, _seconds(figures.get(name)))
                 for labels, figures in by_latency
-                for name, quantile in _QUANTILES.items()
+                for name, text in _LATENCY_FIGURES.items()
             ],
-            unit="seconds",
-        ),
-        _family(
-            "latency_average_seconds",
-            "Average of the fleet's latency.",
-            [(labels, _seconds(figures.get("avg_us"))) for labels, figures in by_latency],
-            unit="seconds",
-        ),
-        _family(
-            "latency_maximum_seconds",
-            "Maximum of the fleet's latency.",
-            [(labels, _seconds(figures.get("max_us"))) for labels, figures in by_latency],
             unit="seconds",
         ),
         _family(

@@ -47,7 +47,7 @@ def test_open_metrics_can_be_parsed_by_prometheus(record):
     assert {family.name for family in open_metrics_families(text)} == {family.name for family in text_families(text)}
     cell = summary["cells"][0]
     (p99,) = samples(
-        text, "memstretch_latency_seconds", influence="0", read_mix="100", latency="intended", quantile="0.99"
+        text, "memstretch_latency_seconds", influence="0", read_mix="100", latency="intended", figure="p99"
     )
     assert p99 == pytest.approx(cell["intended"]["p99_us"] / 1e6)
     bounds = samples(text, "memstretch_intended_bound_seconds", influence="0", read_mix="100", figure="average")
