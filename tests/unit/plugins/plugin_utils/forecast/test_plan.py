@@ -6,6 +6,7 @@ import json
 import pathlib
 import statistics
 
+import jsonschema
 import pytest
 from synthetic_fleets import SETTINGS
 
@@ -18,6 +19,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 from ansible_collections.memstretch.density.tests.unit.fixtures.arms import ARM
 
 GIB, MIB = 2**30, 2**20
+SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schemas/plan.json").read_text(encoding="utf-8"))
 LOAD = {**SETTINGS, "key_count": 100_000, "rate": 2000, "influences": [0, 25]}
 RECORD = {
     "memory": {"total_bytes": 4 * GIB},
@@ -46,7 +48,9 @@ def planned(arms, sizes, settings=None, record=None, **options):
     }
     names = options.pop("names", ["kvm"])
     machines = {name: {"record": {**RECORD, **(record or {})}, "arms": copy.deepcopy(arms)} for name in names}
-    return plan.make(config["load"], configuration.phases(config), machines, options)
+    document = plan.make(config["load"], configuration.phases(config), machines, options)
+    jsonschema.validate(json.loads(json.dumps(document)), SCHEMA)
+    return document
 
 
 def of(document, profile, size):

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import tracemalloc
 
+import jsonschema
 import pytest
 from synthetic_fleets import START, begun_run, edit_run, fleet_run, host_result, latencies, record_run, run_config
 
@@ -15,8 +17,17 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict imp
     Futility,
     evaluate,
     evaluate_together,
-    summarise,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import summarise as work_out
+
+SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schemas/summary.json").read_text(encoding="utf-8"))
+
+
+def summarise(*arguments):
+    """Return the summary of a run, which must fit the published schema."""
+    summary = work_out(*arguments)
+    jsonschema.validate(json.loads(json.dumps(summary)), SCHEMA)
+    return summary
 
 
 def test_a_run_without_problems_passes(record):
