@@ -105,7 +105,7 @@ def measure(size: int, samples: int, compressibility: float, max_seconds: float)
     pages = size // PAGE
     with mmap.mmap(-1, pages * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         memory.madvise(_NOHUGEPAGE)
-        made = [contents(chance, PAGE, compressibility) for _ in range(min(pages, _DISTINCT))]
+        made = [contents(chance, PAGE, compressibility) for _page in range(min(pages, _DISTINCT))]
         for number in range(pages):
             memory[number * PAGE : (number + 1) * PAGE] = made[number % _DISTINCT]
         _page_out(memory, pages)
