@@ -306,3 +306,12 @@ def test_every_playbook_is_listed():
     rows = table.partition("\n\n")[0].splitlines()[2:]
     listed = [word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])]
     assert sorted(listed) == sorted(PLAYBOOKS)
+
+
+@pytest.mark.parametrize(("option", "place"), [("--dry-run", ".build/dry-run"), ("--silent", ".build/lanes")])
+def test_a_dry_run_of_lanes_leaves_what_is_known_of_real_ones_alone(option, place):
+    """make runs lines that call make in a dry run, too: it said that each lane had passed."""
+    command = ["make", option, "--no-print-directory", "-j2", "--eval=shown: ; @echo $(LANE_STATUS)", "shown"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert place in done.stdout.split()
