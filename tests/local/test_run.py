@@ -31,7 +31,7 @@ def test_a_run_is_measured_kept_and_judged(fleet):
     summary = outcome.summary
     assert summary["verdict"] == "pass"
     assert summary["profile"] == "swap"
-    assert summary["fleet"] == {"expected": 2, "reported": 2, "failed": []}
+    assert summary["fleet"] == {"expected": 2, "reported": 2, "failed": [], "killed": 0}
     assert [(cell["influence"], cell["read_mix"]) for cell in summary["cells"]] == [(0, 70), (10, 70)]
     assert outcome.phase_files == [
         "01-fill.json",
@@ -187,7 +187,7 @@ def test_the_redis_role_and_the_benchmark_together(fleet, tmp_path):
         outcome = fleet.run_playbook(*arguments, playbook="site", inventory=LOCAL)
         assert outcome.status == 0, outcome.output
         assert outcome.summary["verdict"] == "pass"
-        assert outcome.summary["fleet"] == {"expected": 1, "reported": 1, "failed": []}
+        assert outcome.summary["fleet"] == {"expected": 1, "reported": 1, "failed": [], "killed": 0}
         assert any("IMDT not detected" in label for label in outcome.summary["labels"])
         assert "IMDT not detected" in outcome.output
         second = fleet.run_playbook(*arguments, "--tags", "redis", playbook="site", inventory=LOCAL)
