@@ -83,10 +83,7 @@ def measured_run(option: str, results_dir: str, run_id: str) -> RunDirectory:
     Raises:
         RunError: there is no such run; the text names the option.
     """
-    path = os.path.join(os.path.expanduser(results_dir), run_id)
-    if not run_id or not os.path.isfile(os.path.join(path, "run.json")):
-        raise RunError(f"{option}: there is no run {run_id!r} below {results_dir}; measure one first")
-    return RunDirectory.at(path)
+    return _measured(option, results_dir, run_id, "run")
 
 
 def measured_density(option: str, results_dir: str, name: str) -> RunDirectory:
@@ -95,9 +92,13 @@ def measured_density(option: str, results_dir: str, name: str) -> RunDirectory:
     Raises:
         RunError: there is no such density; the text names the option.
     """
+    return _measured(option, results_dir, name, "density")
+
+
+def _measured(option: str, results_dir: str, name: str, kind: str) -> RunDirectory:
     path = os.path.join(os.path.expanduser(results_dir), name)
-    if not name or not os.path.isfile(os.path.join(path, "density.json")):
-        raise RunError(f"{option}: there is no density {name!r} below {results_dir}; measure one first")
+    if not name or not os.path.isfile(os.path.join(path, f"{kind}.json")):
+        raise RunError(f"{option}: there is no {kind} {name!r} below {results_dir}; measure one first")
     return RunDirectory.at(path)
 
 

@@ -244,7 +244,8 @@ def judged(measured: dict[str, t.Any], slo: dict[str, float]) -> tuple[str, dict
     """Return the answer for a host, and the figures of its bounds."""
     bounds = HostBounds(slo["p99_us"])
     bounds.add(measured)
-    return answers([bounds], slo)[0], bounds.figures()
+    seen = bounds.seen()
+    return answers([seen], slo)[0], seen.figures
 
 
 SCENARIOS: tuple[tuple[str, tuple[str, ...], t.Callable[[Machine], t.Any]], ...] = (

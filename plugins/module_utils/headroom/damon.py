@@ -25,6 +25,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.guard import Guard
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import process_ticks
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import set_kernel_file
 
 ADMIN = "/sys/kernel/mm/damon/admin/kdamonds"
 _LARGEST = 2**62
@@ -92,7 +93,7 @@ class Damon:
         self._guard = Guard(lambda: turn_off(self._admin))
         try:
             with _named("the number of kdamonds"):
-                _write(f"{self._admin}/nr_kdamonds", len(self._ages))
+                set_kernel_file(f"{self._admin}/nr_kdamonds", len(self._ages))
         except DamonError:
             self._guard.dismiss()
             raise
@@ -114,25 +115,25 @@ class Damon:
         context = f"{self._admin}/{number}/contexts/0"
         interval = round(self._ages[number] * 1e6)
         with _named("what it watches"):
-            _write(f"{self._admin}/{number}/contexts/nr_contexts", 1)
-            _write(f"{context}/operations", "paddr")
+            set_kernel_file(f"{self._admin}/{number}/contexts/nr_contexts", 1)
+            set_kernel_file(f"{context}/operations", "paddr")
             # The largest number of regions first: the kernel merges regions when there are more.
-            _write(f"{context}/monitoring_attrs/nr_regions/max", 2 * len(frames) + 1000)
+            set_kernel_file(f"{context}/monitoring_attrs/nr_regions/max", 2 * len(frames) + 1000)
             for name in ("update_us", "aggr_us", "sample_us"):
-                _write(f"{context}/monitoring_attrs/intervals/{name}", interval)
-            _write(f"{context}/targets/nr_targets", 1)
-            _write(f"{context}/targets/0/regions/nr_regions", len(frames))
+                set_kernel_file(f"{context}/monitoring_attrs/intervals/{name}", interval)
+            set_kernel_file(f"{context}/targets/nr_targets", 1)
+            set_kernel_file(f"{context}/targets/0/regions/nr_regions", len(frames))
             for position, frame in enumerate(frames):
-                _write(f"{context}/targets/0/regions/{position}/start", frame * size)
-                _write(f"{context}/targets/0/regions/{position}/end", (frame + 1) * size)
+                set_kernel_file(f"{context}/targets/0/regions/{position}/start", frame * size)
+                set_kernel_file(f"{context}/targets/0/regions/{position}/end", (frame + 1) * size)
             scheme = f"{context}/schemes/0"
-            _write(f"{context}/schemes/nr_schemes", 1)
-            _write(f"{scheme}/action", "stat")
+            set_kernel_file(f"{context}/schemes/nr_schemes", 1)
+            set_kernel_file(f"{scheme}/action", "stat")
             pattern = f"{scheme}/access_pattern"
-            _write(f"{pattern}/sz/max", _LARGEST)
-            _write(f"{pattern}/nr_accesses/min", 1)
-            _write(f"{pattern}/nr_accesses/max", 1_000_000)
-            _write(f"{pattern}/age/max", 1_000_000)
+            set_kernel_file(f"{pattern}/sz/max", _LARGEST)
+            set_kernel_file(f"{pattern}/nr_accesses/min", 1)
+            set_kernel_file(f"{pattern}/nr_accesses/max", 1_000_000)
+            set_kernel_file(f"{pattern}/age/max", 1_000_000)
 
     def watch(self, passes: t.Sequence[int]) -> t.Iterator[tuple[int, float, set[int]]]:
         """Turn the kdamonds on, and yield after each age its number and the page frames that were accessed within it.
@@ -218,7 +219,7 @@ def _command(path: str, word: t.Any, busy: float = _BUSY_S) -> None:
     deadline = time.monotonic() + busy
     while True:
         try:
-            _write(path, word)
+            set_kernel_file(path, word)
             return
         except OSError as error:
             if error.errno == errno.EBUSY and time.monotonic() < deadline:
@@ -248,14 +249,6 @@ def _named(step: str) -> t.Iterator[None]:
         yield
     except OSError as error:
         raise DamonError(f"the kernel refused DAMON ({step}): {error.strerror}") from error
-
-
-def _write(path: str, value: t.Any) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, str(value).encode())
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: str) -> str:

@@ -26,7 +26,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import groups
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.guard import Guard
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, set_kernel_file
 
 SWITCH = "/sys/kernel/mm/lru_gen/enabled"
 GENERATIONS = "/sys/kernel/debug/lru_gen"
@@ -122,7 +122,7 @@ class LruGen:
         try:
             if self._switched:
                 self._guard = Guard(self._switch_back)
-                _write(self._files.path(SWITCH), f"{_ALL:#x}")
+                set_kernel_file(self._files.path(SWITCH), f"{_ALL:#x}")
             known = self._read()
             self._paths = groups.of_units(self._files, self._units, known.__contains__)
         except (OSError, groups.NoGroup) as error:
@@ -173,7 +173,7 @@ class LruGen:
                 # 1, 1: of anonymous memory too, and even though there are four already.
                 command = f"+ {group.number if group else 0} {node} {generations[-1].number} 1 1"
                 try:
-                    _write(self._files.path(GENERATIONS), command)
+                    set_kernel_file(self._files.path(GENERATIONS), command)
                 except OSError as error:
                     raise LruGenError(f"the kernel refused a new generation ({command}): {error.strerror}") from error
 
@@ -181,7 +181,7 @@ class LruGen:
         return parse(self._files.text(GENERATIONS, _MOST_BYTES) or "")
 
     def _switch_back(self) -> None:
-        _write(self._files.path(SWITCH), self._before)
+        set_kernel_file(self._files.path(SWITCH), self._before)
 
 
 def pairs(ages: t.Sequence[int]) -> list[list[int]]:
@@ -226,11 +226,3 @@ def _target(link: str) -> str | None:
         return os.readlink(link)
     except FileNotFoundError:
         return None  # closed meanwhile
-
-
-def _write(path: str, value: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, value.encode())
-    finally:
-        os.close(descriptor)

@@ -27,7 +27,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.headroom.guard 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.host import unit_memory
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo, set_kernel_file
 
 STEP = 0.005
 # At most so much of a unit, and of the tiers' free room, is taken.
@@ -68,10 +68,10 @@ class _Group:
         """Reclaim so many bytes; return whether the kernel found as many."""
         try:
             if self._version_2:
-                _write(self._file, size)
+                set_kernel_file(self._file, size)
                 return True
             try:
-                _write(self._file, max(0, int(_read(self._usage)) - size))
+                set_kernel_file(self._file, max(0, int(_read(self._usage)) - size))
                 return True
             finally:
                 self.put_back()
@@ -83,7 +83,7 @@ class _Group:
     def put_back(self) -> None:
         """Set the limit as it was."""
         if self._limit is not None:
-            _write(self._file, self._limit)
+            set_kernel_file(self._file, self._limit)
 
 
 def usable(files: HostFiles, path: str) -> bool:
@@ -255,11 +255,3 @@ def _bring_back(pid: int, areas: t.Sequence[tuple[int, int]]) -> int:
 def _read(path: str) -> str:
     with open(path, encoding="ascii") as file:
         return file.read().strip()
-
-
-def _write(path: str, value: t.Any) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, str(value).encode())
-    finally:
-        os.close(descriptor)

@@ -13,6 +13,8 @@ import signal
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import set_kernel_file
+
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Who joins is killed first when memory runs out, so that those who were there go on.
 KILLED_FIRST = 1000
@@ -127,9 +129,9 @@ def _start(spawn: Spawn) -> int:
         os.dup2(output, 1)
         os.dup2(output, 2)
         if spawn.entry:
-            _write(spawn.entry, "0")
+            set_kernel_file(spawn.entry, "0")
         if spawn.out_of_memory:
-            _write("/proc/self/oom_score_adj", str(spawn.out_of_memory))
+            set_kernel_file("/proc/self/oom_score_adj", str(spawn.out_of_memory))
         if user and user.pw_uid != os.geteuid():
             os.setgroups([])
             os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
@@ -144,9 +146,3 @@ def _start(spawn: Spawn) -> int:
         os.write(2, f"cannot run {spawn.argv[0]}: {error}\n".encode())
     finally:
         os._exit(127)
-
-
-def _write(path: str, value: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY)
-    os.write(descriptor, value.encode())
-    os.close(descriptor)

@@ -20,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     HostFiles,
     meminfo,
     remove_file,
+    set_kernel_file,
     write_file,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import locked
@@ -394,11 +395,7 @@ def _read(path: str) -> str | None:
 
 def _write(path: str, value: str) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
-            os.write(descriptor, value.encode())
-        finally:
-            os.close(descriptor)
+        set_kernel_file(path, value)
     except OSError as error:
         raise BudgetError(f"the kernel refuses {value} for {path}: {error.strerror}") from error
 

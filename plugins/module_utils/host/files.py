@@ -258,6 +258,15 @@ def write_file(
     sync_directory(directory)
 
 
+def set_kernel_file(path: str, value: t.Any) -> None:
+    """Write a value to a file of the kernel, such as one of sysfs or of a control group, by one call."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, str(value).encode())
+    finally:
+        os.close(descriptor)
+
+
 def write_link(path: str, target: str) -> None:
     """Replace a file by a symbolic link, so that it stays after a power cut."""
     remove_file(path)

@@ -105,6 +105,10 @@ class HostBounds:
         upper = [(possibly_slow(seen, self._limit_us), seen.count)] if self.observed.counts else self.upper_slow
         return {"upper": upper, "lower": self.lower_slow}
 
+    def seen(self) -> Seen:
+        """Return what is judged of the host."""
+        return Seen(self.figures(), self.slow())
+
     def doubt(self) -> str:
         """Return whose delay keeps the bounds apart, and what to do about it, as the end of a sentence."""
         if self.lost:
@@ -150,19 +154,24 @@ def lost_requests(result: _Document) -> int:
     return sum((requests.get("errors") or {}).values()) if lost is None else lost
 
 
-def answers(hosts: t.Sequence[HostBounds], slo: _Document) -> list[str]:
+class Seen(t.NamedTuple):
+    """What is judged of a host: what HostBounds.figures() and HostBounds.slow() returned."""
+
+    figures: _Document
+    slow: t.Mapping[str, t.Sequence[Counts]]
+
+
+def answers(hosts: t.Sequence[Seen], slo: _Document) -> list[str]:
     """Return PASS, FAIL or UNDECIDED for each host of a fleet, and an SLO with avg_us and p99_us.
 
     The p99 of a single host is compared as it is. Of several hosts, one misses it only if significantly more than 1 %
     of its requests were slow (host_test).
     """
-    slow = [host.slow() for host in hosts]
-    misses = {bound: _misses_p99([each[bound] for each in slow]) for bound in ("upper", "lower")}
+    misses = {bound: _misses_p99([host.slow[bound] for host in hosts]) for bound in ("upper", "lower")}
     found = []
-    for host, upper, lower in zip(hosts, misses["upper"], misses["lower"]):
-        figures = host.figures()
+    for (figures, _slow), upper, lower in zip(hosts, misses["upper"], misses["lower"]):
         fails = lower or figures["lower"]["avg_us"] > slo["avg_us"]
-        passes = not (host.lost or upper or figures["upper"]["avg_us"] > slo["avg_us"])
+        passes = not (figures["lost"] or upper or figures["upper"]["avg_us"] > slo["avg_us"])
         found.append(FAIL if fails else PASS if passes else UNDECIDED)
     return found
 

@@ -25,6 +25,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds impo
     UNDECIDED,
     UPPER,
     HostBounds,
+    Seen,
     answers,
     fleet_misses_p99,
     slo_ratio,
@@ -132,9 +133,10 @@ class Cell:
         for number, name in enumerate(self._names):
             if name in self._by_host:
                 bounds[name] = _bounds(number, self._by_host.pop(name), sample, self._slo, lowest)
-        found = answers(list(bounds.values()), self._slo)
-        self.hosts = [_host(name, each, host) for (name, host), each in zip(bounds.items(), found)]
-        self.fleet = fleet_answer(list(bounds.values()), self._slo)
+        seen = [host.seen() for host in bounds.values()]
+        found = zip(bounds.items(), seen, answers(seen, self._slo))
+        self.hosts = [_host(name, each, host, of_host.figures) for (name, host), of_host, each in found]
+        self.fleet = fleet_answer(seen, self._slo)
         self.spread = sample.spread()
         self.brief = {**fleet_phase.brief(self._service), "hosts": min(self.hosts_reported, default=0)}
         self._service = []
@@ -189,13 +191,13 @@ def _verdict(valid: bool, hosts: t.Mapping[str, int], fleet: str) -> str:
     return next((each for each in (FAIL, UNDECIDED) if hosts[each] or fleet == each), PASS)
 
 
-def fleet_answer(hosts: t.Sequence[HostBounds], slo: _Document) -> str:
+def fleet_answer(hosts: t.Sequence[Seen], slo: _Document) -> str:
     """Return PASS, FAIL or UNDECIDED for all hosts together, by their bounds."""
 
     def misses(bound: str) -> bool:
-        slow = [host.slow()[bound] for host in hosts]
+        slow = [host.slow[bound] for host in hosts]
         requests = [sum(count for _slow, count in each) for each in slow]
-        total_us = sum(host.figures()[bound]["avg_us"] * count for host, count in zip(hosts, requests))
+        total_us = sum(host.figures[bound]["avg_us"] * count for host, count in zip(hosts, requests))
         return fleet_misses_p99(slow) or total_us > slo["avg_us"] * sum(requests)
 
     return FAIL if misses("lower") else UNDECIDED if misses("upper") else PASS
@@ -265,9 +267,8 @@ def _bounds(
     return bounds
 
 
-def _host(name: str, found: str, bounds: HostBounds) -> dict[str, t.Any]:
+def _host(name: str, found: str, bounds: HostBounds, figures: _Document) -> dict[str, t.Any]:
     """Return the figures of a host over all iterations of a cell, with its answer."""
-    figures = bounds.figures()
     return {
         "name": name,
         "answer": found,
