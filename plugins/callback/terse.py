@@ -20,6 +20,8 @@ description:
     the hosts that it is true for.
   - A play has a heading as soon as one of its tasks has something to show, or after a second. Many short plays only
     prepare others. With C(-v), each play has its heading at once.
+  - The recap has one line for all hosts on which nothing was changed and nothing failed, if they are more than eight.
+    With C(-v), each host has its line.
   - A teardown prints one line at its end, unless something failed. With C(-v), it prints what any playbook does.
 extends_documentation_fragment:
   - default_callback
@@ -30,6 +32,7 @@ author:
   - The memstretch.density contributors (@memstretch)
 """
 
+import copy
 import os
 import time
 import typing as t
@@ -48,6 +51,9 @@ _QUIET = "teardown.yml"
 # Actions whose results have nothing to say but their message.
 _SPEAKING = ("ansible.builtin.assert", "ansible.builtin.fail")
 _SET_FACT = "ansible.builtin.set_fact"
+
+# Up to so many hosts that have nothing to report have a line each in the recap.
+_QUIET_HOSTS = 8
 
 # Seconds after which a play gets its heading, even if it has nothing to show yet.
 _HEADING_AFTER_S = 1.0
@@ -125,11 +131,25 @@ class CallbackModule(Default):
     def v2_playbook_on_stats(self, stats: t.Any) -> None:
         hosts = [stats.summarize(host) for host in stats.processed]
         if not self._quiet or any(each["failures"] or each["unreachable"] for each in hosts):
-            super().v2_playbook_on_stats(stats)
+            self._recap(stats)
             self._show_reasons(stats)
             return
         changed = sum(each["changed"] for each in hosts)
         self._display.display(f"Teardown: done, changed={changed} on {counted(len(hosts), 'host')}")
+
+    def _recap(self, stats: t.Any) -> None:
+        """Show the recap: an inventory of a ramp has more than a hundred hosts that are only named."""
+        quiet = [
+            host
+            for host, counts in ((host, stats.summarize(host)) for host in stats.processed)
+            if not any(counts[each] for each in ("changed", "failures", "unreachable", "rescued", "ignored"))
+        ]
+        shown = copy.copy(stats)
+        if self._display.verbosity == 0 and len(quiet) > _QUIET_HOSTS:
+            shown.processed = {host: 1 for host in stats.processed if host not in quiet}
+        super().v2_playbook_on_stats(shown)
+        if len(shown.processed) < len(stats.processed):
+            self._display.display(f"{counted(len(quiet), 'other host')}: ok, nothing was changed")
 
     def _show_reasons(self, stats: t.Any) -> None:
         """Say at the end why hosts failed: the lines that said it first may be far above."""

@@ -113,7 +113,7 @@ density_plan:
       description: One of the fleet, its C(kind), C(bytes), C(resident_bytes) and C(measured_by), null if computed.
       type: dict
     compression:
-      description: Of the values in zram and zswap, such as 3.09.
+      description: Of the pages of a server in zram and zswap, such as 3.59.
       type: float
     fleets:
       description: For each profile and size C(verdict), which is V(fits), V(does not fit) or V(unknown), its

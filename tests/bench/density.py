@@ -21,7 +21,7 @@ import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds, sizes
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import SENSITIVITY, is_flat
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
     FLEET,
@@ -133,12 +133,11 @@ class Moods:
 
 def _ramp(world: World, density: float, chance: random.Random, moods: Moods) -> tuple[list[Excess], float]:
     """Return the windows and the wall of a ramp whose fleet crosses its limit at a density."""
-    sizes = _sizes(density, world.step, world.most, chance)
     crosses = density * (0.85 if chance.random() < world.bad_rounds else 1.0)
     windows: list[Excess] = []
     beyond: list[float] = []
     wall = math.inf
-    for size in sizes:
+    for size in _sizes(density, world.step, world.most, chance):
         if world.capacity and size >= crosses:
             # Hosts join one by one, so the size at which the first does not fit is known.
             wall = math.ceil(crosses)
@@ -155,14 +154,10 @@ def _ramp(world: World, density: float, chance: random.Random, moods: Moods) -> 
 
 
 def _sizes(density: float, step: float, most: float, chance: random.Random) -> list[int]:
-    """Return the sizes of a ramp, whose grid is offset by a random part of a step."""
-    size = 0.7 * density * math.exp(chance.gauss(0, 0.04) + step * (chance.random() - 0.5))
-    found: list[int] = []
-    while size <= most * density:
-        if not found or round(size) > found[-1]:
-            found.append(round(size))
-        size = max(size + 1, size * (1 + step)) if found else size
-    return found
+    """Return the sizes of a later ramp, which go by what the first one found."""
+    found = density * math.exp(chance.gauss(0, 0.04))
+    start, most_hosts = sizes.FROM * found, math.floor(most * density)
+    return sizes.grid(start, max(1, most_hosts), step, str(chance.random()), sizes.CLOSE * found)
 
 
 def _window(world: World, times: float, chance: random.Random, moods: Moods) -> tuple[float, float]:

@@ -44,7 +44,7 @@ def test_the_budget_of_a_density_is_the_dram_of_its_plan(fleet):
     assert outcome.status == 0, outcome.output
     answer = fleet.document("plan", "plan")["answer"]
     assert (
-        answer.startswith("Within 256 MiB of DRAM: dram 19, zram 52 of these Redis servers")
+        answer.startswith("Within 256 MiB of DRAM: dram 19, zram 59 of these Redis servers")
         and answer in outcome.output
     )
 

@@ -95,6 +95,7 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
                 figure: [getattr(plateau.fastest, figure), getattr(plateau.slowest, figure)] for figure in FIGURES
             },
             "slow_rounds": plateau.slow,
+            "unsure": plateau.unsure,
         },
         "no_plateau": no_plateau,
         "arms": arms,

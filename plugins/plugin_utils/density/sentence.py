@@ -101,6 +101,9 @@ def notes(answer: _Document) -> list[str]:
         for text in _notes(answer, arm):
             whose.setdefault(text, []).append(name(arm))
     found = [f"{listed(names)}: {text}" for text, names in whose.items()]
+    unsure = answer["plateau"] and answer["plateau"]["unsure"]
+    if unsure:
+        found.insert(0, f"the machine was not quiet in the ramps in DRAM ({unsure}); the faster half is idle DRAM")
     return [*found, *answer.get("labels", [])]
 
 

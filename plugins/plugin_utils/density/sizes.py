@@ -4,9 +4,9 @@
 """The sizes of a ramp.
 
 The first round goes in coarse steps: in DRAM from half of what fits, with a tier from where it begins to matter. The
-next ones look closely at where it ended. A ramp that still meets its objective at the end of its grid goes on in coarse
-steps. The grid of each ramp is offset by a random part of a step, so that rounds which agree do not agree because of
-their grid.
+next ones come near to where it ended in coarse steps, and look closely from there on. A ramp that still meets its
+objective at the end of its grid goes on in coarse steps. The grid of each ramp is offset by a random part of a step, so
+that rounds which agree do not agree because of their grid.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _Document = t.Mapping[str, t.Any]
 COARSE, FINE = 0.10, 0.04
 # How a hold ends whose size is too large.
 FAILED = ("missed", "died")
-# Later rounds go from and to these multiples of what the first one found.
-FROM, TO = 0.7, 1.2
+# Later rounds go from and to these multiples of what the first one found, and in fine steps from the one between.
+FROM, CLOSE, TO = 0.7, 0.85, 1.2
 # Where the fleet did not fit before it was slow, smaller ones say little.
 _FROM_AT_CAPACITY = 0.85
 # A fleet that fits into DRAM never meets its tier. So the first ramp with one begins at this share of what fits.
-_TIER_FROM = 0.8
+_TIER_FROM = 0.95
 # A hold that fails is followed by one of this share of its size, up to so many times.
 _LESS, _HOLDS = 0.93, 4
 
@@ -112,14 +112,22 @@ def first_round(fits: float, maximum: int, seed: str, growth: float = COARSE) ->
 
 def next_round(found: float, maximum: int, seed: str, share: float = FROM) -> list[int]:
     """Return the sizes of a later ramp, from a share of the density that the first one found."""
-    return grid(share * found, min(maximum, round(TO * found) + 1), FINE, seed)
+    return grid(share * found, min(maximum, round(TO * found) + 1), FINE, seed, CLOSE * found)
 
 
-def grid(start: float, maximum: int, step: float, seed: str) -> list[int]:
-    """Return ascending sizes that grow by a share, at least by one host, up to the maximum."""
+def grid(start: float, maximum: int, step: float, seed: str, close: float = 0.0) -> list[int]:
+    """Return ascending sizes that grow by a share, at least by one host, up to the maximum.
+
+    Args:
+        start: the first size, before the grid is offset.
+        maximum: the last size.
+        step: the share by which they grow.
+        seed: of the offset.
+        close: sizes below it grow in coarse steps.
+    """
     size = max(1.0, start * (1 + step) ** (random.Random(seed).random() - 0.5))
     found: list[int] = []
     while round(size) < maximum:
         found.append(round(size))
-        size = max(round(size) + 1, size * (1 + step))
+        size = max(round(size) + 1, size * (1 + (COARSE if size * (1 + COARSE) < close else step)))
     return [*found, maximum]

@@ -17,6 +17,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.words im
 INCOMPRESSIBLE = 0.8
 # What a compressed page takes in addition to its random part, as a share of the page, in zram with lz4 (docs/plan.md).
 COMPRESSION_OVERHEAD = 0.05
+# The same of the pages of a Redis that hold no records: buffers, arenas, mostly zeros (docs/plan.md).
+COMPRESSED_REST = 0.12
 
 
 class Server(t.NamedTuple):
@@ -25,11 +27,13 @@ class Server(t.NamedTuple):
     Attributes:
         bytes: its memory.
         resident: the part of it that cannot leave DRAM.
+        compressed: what its pages take in zram and zswap, as a share; 1 if they are stored uncompressed.
         is_vm: whether the role vm_fleet makes it, and may refuse to.
     """
 
     bytes: float
     resident: float
+    compressed: float
     is_vm: bool
 
 
@@ -44,7 +48,6 @@ class HostMemory:
         total: bytes of memory of the machine.
         budget: bytes of the DRAM budget; None without one.
         dram: bytes of DRAM for the fleet.
-        ratio: what a page takes when it is compressed, as a share.
         kind: kind of the tier beyond the DRAM.
         capacity: bytes of the fleet's pages that the tier holds, with zram in front of it.
         zram: bytes of them in zram in front of the tier.
@@ -75,7 +78,7 @@ class HostMemory:
             self.budget = size_in_bytes(option, self._budget["size"], self.total)
         self._free = 0.0
         self.dram = self._fleets_dram(record, nodes)
-        self.ratio = compression(load)
+        self._compresses = compression(load) < 1
         self.kind, self.capacity = self._beyond(record, nodes)
         self.zram = self._zram_first()
         self.unknown = ""
@@ -119,7 +122,7 @@ class HostMemory:
             return "memory_node", float(nodes)
         kind = self._arm["swap"]["kind"]
         if self._pool and kind != "none":
-            if self.ratio < 1:
+            if self._compresses:
                 return "zswap", float(sum(areas))
             self.notes.append(
                 "zswap: these values do not compress (latency_benchmark_compressibility), "
@@ -170,9 +173,9 @@ class HostMemory:
                 f"{self.name}: {size_text(resident)} of the fleet cannot leave DRAM, of which it has {size_text(dram)}"
             )
         if self.kind == "zram":
-            self._check_zram(needs, resident)
+            self._check_zram(needs, resident, server.compressed)
         else:
-            self._check_drives(needs, resident)
+            self._check_drives(needs, resident, server.compressed)
 
     def most(self, server: Server, limit: int) -> tuple[int, str]:
         """Return how many servers fit, at most a limit, and why not one more; an empty text at the limit."""
@@ -210,37 +213,37 @@ class HostMemory:
         if refused:
             raise DoesNotFit("; ".join(f"{self.name}: {text}" for text in refused))
 
-    def _check_zram(self, needs: float, resident: float) -> None:
+    def _check_zram(self, needs: float, resident: float, compressed: float) -> None:
         """Compressed pages take the fleet's own DRAM; a budget by control group means the charged DRAM, too."""
-        if self.ratio >= 1:
+        if compressed >= 1:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM, "
                 "and zram adds nothing because these values do not compress "
                 f"(latency_benchmark_compressibility {self._load['compressibility']:g})"
             )
-        least = resident + (needs - resident) * self.ratio
+        least = resident + (needs - resident) * compressed
         if least > self.dram:
             raise DoesNotFit(
                 f"{self.name}: with all in zram that may leave DRAM, the fleet still needs {size_text(least)}, "
                 f"but has {size_text(self.dram)}"
             )
-        stored = (needs - self.dram) / (1 - self.ratio)
+        stored = (needs - self.dram) / (1 - compressed)
         if stored > self.capacity:
             raise DoesNotFit(
                 f"{self.name}: zram would have to store {size_text(stored)} of {size_text(needs)}, "
                 f"but holds {size_text(self.capacity)}"
             )
 
-    def _check_drives(self, needs: float, resident: float) -> None:
+    def _check_drives(self, needs: float, resident: float, compressed: float) -> None:
         """Drives hold what is neither in DRAM nor in zram before them. What zswap holds has a place on them, too."""
         zram = packed = 0.0
-        room = (self.dram - resident) / self.ratio  # for compressed pages
-        wanted = (needs - self.dram) / (1 - self.ratio) if self.ratio < 1 else room
+        room = (self.dram - resident) / compressed  # for compressed pages
+        wanted = (needs - self.dram) / (1 - compressed) if compressed < 1 else room
         if self.zram:  # the kernel fills it first, whatever its pages compress to
             zram = min(self.zram, room, wanted)
-            packed = zram * self.ratio
+            packed = zram * compressed
         elif self.kind == "zswap":
-            packed = min(self._pool, room * self.ratio, wanted * self.ratio)
+            packed = min(self._pool, room * compressed, wanted * compressed)
         beyond, drives = needs - (self.dram - packed) - zram, self.capacity - self.zram
         if beyond > drives:
             parts = [f"{size_text(self.dram - packed)} of DRAM", f"{size_text(drives)} of {self._drives}"]

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.memory import (
+    COMPRESSED_REST,
     DoesNotFit,
     HostMemory,
     Server,
@@ -61,7 +62,7 @@ def make(
             "resident_bytes": round(server.resident),
             "measured_by": options["measured_by"],
         },
-        "compression": round(1 / compression(load), 2),
+        "compression": round(1 / server.compressed, 2),
         "machines": {
             name: {"memory_bytes": each["record"]["memory"]["total_bytes"]} for name, each in machines.items()
         },
@@ -77,9 +78,17 @@ def _server(load: _Document, options: _Document) -> Server:
     """Return one of the fleet. A VM takes its whole memory sooner or later: its kernel uses what is left for files."""
     if options["vm_memory"]:
         resident = max(options["overhead_used"], GUEST_SYSTEM_BYTES)
-        return Server(options["vm_memory"] + OVERHEAD, resident, True)
-    size = options["server_bytes"] or data_bytes(load["key_count"], load["value_size"]) + options["overhead"]
-    return Server(size, min(size, options["overhead_used"]), False)
+        return Server(options["vm_memory"] + OVERHEAD, resident, compression(load), True)
+    records = data_bytes(load["key_count"], load["value_size"])
+    size = options["server_bytes"] or records + options["overhead"]
+    resident = min(size, options["overhead_used"])
+    return Server(size, resident, _compressed(load, records, max(0, size - resident - records)), False)
+
+
+def _compressed(load: _Document, records: float, rest: float) -> float:
+    """Return what the pages of a Redis take in zram and zswap, as a share: those of its records, and the rest."""
+    share = compression(load)
+    return share if share == 1 else (share * records + COMPRESSED_REST * rest) / (records + rest)
 
 
 def _duration(phases: t.Sequence[_Document], profiles: int, options: _Document) -> dict[str, t.Any]:

@@ -85,7 +85,7 @@ def _of_server(document: _Document) -> str:
     return (
         f"Each {server['kind']}: {size_text(server['bytes'])} ({source}), of which "
         f"{size_text(server['resident_bytes'])} cannot leave DRAM. {load['key_count']:,} keys of "
-        f"{load['value_size']:,} bytes, compressed {document['compression']:.2f}:1 in zram and zswap."
+        f"{load['value_size']:,} bytes, and its pages compress {document['compression']:.2f}:1 in zram and zswap."
     )
 
 

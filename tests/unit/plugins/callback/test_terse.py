@@ -140,3 +140,17 @@ def test_a_teardown_is_one_line(callback, capsys):
 def test_a_teardown_that_failed_and_other_playbooks_have_their_recap(callback, capsys, path, failed):
     teardown(callback, path, failed)
     assert "PLAY RECAP" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("quiet", "verbosity", "lines"), [(8, 0, 9), (9, 0, 1), (9, 1, 10)])
+def test_hosts_with_nothing_to_report_share_a_line_of_the_recap(callback, capsys, monkeypatch, quiet, verbosity, lines):
+    monkeypatch.setattr(Display(), "verbosity", verbosity)
+    stats = AggregateStats()
+    for number in range(quiet):
+        stats.increment("ok", f"redis{number}")
+    stats.increment("changed", "kv1")
+    callback.v2_playbook_on_stats(stats)
+    shown = capsys.readouterr().out
+    assert shown.count("changed=") == lines and "kv1" in shown
+    assert (f"{quiet} other hosts: ok, nothing was changed" in shown) == (lines == 1)
+    assert len(stats.processed) == quiet + 1, "other callbacks need it"

@@ -54,12 +54,23 @@ def test_a_plateau_of_few_windows_is_refused():
         idle(ramp("dram", 1, [8, 9, 10]))
 
 
-def test_windows_of_idle_dram_that_disagree_are_refused():
-    def shape(size):
-        return 1.0 if size % 2 else 4.0
+def test_where_the_windows_of_idle_dram_disagree_the_faster_half_counts():
+    found = idle(*in_two_moods(1.8))
+    assert found.typical.avg_us == pytest.approx(60, rel=0.03) and found.unsure.count("half of them have") == 2
+    assert found.slowest.avg_us == pytest.approx(84, rel=0.1) and found.slow == []
+    assert not idle(*dram((1, 2))).unsure
 
+
+def test_windows_of_idle_dram_that_disagree_by_far_are_refused():
     with pytest.raises(PlateauError, match="disagree"):
-        idle(ramp("dram", 1, range(6, 12), shape, shape))
+        idle(*in_two_moods(4.0))
+
+
+def in_two_moods(slow):
+    def shape(size):
+        return 1.0 if size % 2 else slow
+
+    return [ramp("dram", number, range(6, 12), shape, shape) for number in (1, 2)]
 
 
 def test_ramps_in_dram_on_a_machine_in_two_moods_have_a_plateau_between_them():

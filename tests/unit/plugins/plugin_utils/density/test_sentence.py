@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from synthetic_ramps import dram, tier
+from synthetic_ramps import dram, ramp, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
 
@@ -35,3 +35,13 @@ def test_every_other_profile_has_a_sentence_of_its_own(decided):
     assert other.startswith("In 256 MiB of DRAM, a swap drive carries 20") and "zram carries" in sentence.sentence(
         found
     )
+
+
+def test_a_machine_that_was_not_quiet_in_dram_gets_an_answer_and_a_note():
+    def moods(size):
+        return 1.0 if size % 2 else 1.8
+
+    noisy = [ramp("dram", number, range(5, 11), moods, moods, wall=11) for number in (1, 2)]
+    found = judged([*noisy, *tier("zram", (1, 2), 20.5)])
+    assert "zram carries 20 of these Redis servers, DRAM alone 10: 2.0 times" in sentence.sentence(found)
+    assert "not quiet in the ramps in DRAM (half of them have" in sentence.notes(found)[0]

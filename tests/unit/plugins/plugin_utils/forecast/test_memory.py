@@ -27,6 +27,7 @@ RECORD = {
 DRIVES = {**ARM, "swap": {"kind": "devices"}, "areas": [{"size_bytes": 20 * GIB}]}
 ZRAM = {**ARM, "swap": {"kind": "zram"}, "areas": [{"size_bytes": 8 * GIB}]}
 LOAD = {"compressibility": 0.75, "value_size": 1024}
+COMPRESSED = 0.3
 # kswapd keeps 1.5 times the factor free, and the host's own programs get 1 GiB.
 FREE = 0.15 * GIB
 DRAM = 9 * GIB - FREE
@@ -64,9 +65,9 @@ def test_a_machine_without_room_has_no_dram_for_the_fleet_with_a_budget_too():
     assert memory(DRIVES, record=small).dram == memory({**DRIVES, "dram_budget": budget}, record=small).dram == 0
 
 
-def server(size, resident=0):
+def server(size, resident=0, compressed=COMPRESSED):
     """One server that is the whole fleet."""
-    return Server(size, resident, False)
+    return Server(size, resident, compressed, False)
 
 
 def test_without_a_tier_kswapd_keeps_nothing_free_from_the_fleet():
@@ -89,11 +90,11 @@ def test_what_cannot_leave_dram_is_not_on_the_drives():
 
 def test_zram_takes_the_dram_that_its_compressed_pages_need():
     host = memory({**ZRAM, "areas": [{"size_bytes": 100 * GIB}]})
-    host.check(1, server(0.999 * DRAM / host.ratio))
+    host.check(1, server(0.999 * DRAM / COMPRESSED))
     with pytest.raises(DoesNotFit, match="with all in zram that may leave DRAM, the fleet still needs .* has 8.85 GiB"):
-        host.check(1, server(1.001 * DRAM / host.ratio))
+        host.check(1, server(1.001 * DRAM / COMPRESSED))
     resident = GIB
-    largest = resident + (DRAM - resident) / host.ratio
+    largest = resident + (DRAM - resident) / COMPRESSED
     host.check(1, server(0.999 * largest, resident))
     with pytest.raises(DoesNotFit):
         host.check(1, server(1.001 * largest, resident))
@@ -101,7 +102,7 @@ def test_zram_takes_the_dram_that_its_compressed_pages_need():
 
 def test_zram_holds_no_more_than_its_size():
     host = memory(ZRAM)
-    largest = DRAM + 8 * GIB * (1 - host.ratio)
+    largest = DRAM + 8 * GIB * (1 - COMPRESSED)
     host.check(1, server(0.999 * largest))
     with pytest.raises(DoesNotFit, match="zram would have to store .* but holds 8 GiB"):
         host.check(1, server(1.001 * largest))
@@ -109,13 +110,13 @@ def test_zram_holds_no_more_than_its_size():
 
 def test_zram_adds_nothing_if_the_values_do_not_compress():
     with pytest.raises(DoesNotFit, match="do not compress .latency_benchmark_compressibility 0.$"):
-        memory(ZRAM, {"compressibility": 0, "value_size": 1000}).check(1, server(DRAM + GIB))
+        memory(ZRAM, {"compressibility": 0, "value_size": 1000}).check(1, server(DRAM + GIB, compressed=1))
 
 
 def test_zram_before_the_drives_is_filled_first_and_takes_its_share_of_dram():
     areas = [{"size_bytes": 4 * GIB, "priority": 11}, {"size_bytes": 20 * GIB, "priority": 10}]
     host = memory({**ARM, "swap": {"kind": "devices", "priority": 10, "zram_first": True}, "areas": areas})
-    largest = DRAM - 4 * GIB * host.ratio + 24 * GIB
+    largest = DRAM - 4 * GIB * COMPRESSED + 24 * GIB
     host.check(1, server(0.999 * largest))
     with pytest.raises(DoesNotFit, match="of DRAM, 4 GiB of zram and 20 GiB of drives$"):
         host.check(1, server(1.001 * largest))

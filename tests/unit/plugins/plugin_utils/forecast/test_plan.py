@@ -72,14 +72,12 @@ def ramp_arm(kind, size):
 
 
 def test_the_capacity_is_the_one_that_ramps_have_measured():
-    """DRAM held 19, zram of 1 GiB 53 to 61 in ten ramps (median 56), a swap file of 1 GiB 98."""
+    """DRAM held 19, zram of 1 GiB 53 to 61 and with today's values 60 (docs/plan.md), a swap file of 1 GiB 98."""
     arms = {name: ramp_arm(kind, size) for name, kind, size in TRUTH}
     found = servers(planned(arms, [1], RAMP))
-    assert found == {
-        "dram": pytest.approx(19, rel=0.1),
-        "zram": pytest.approx(56, rel=0.1),
-        "swap": pytest.approx(98, rel=0.1),
-    }
+    assert (found["dram"], found["swap"]) == (pytest.approx(19, rel=0.1), pytest.approx(98, rel=0.1))
+    for measured_once in (56, 60):
+        assert found["zram"] == pytest.approx(measured_once, rel=0.1)
 
 
 TRUTH = (("dram", "none", 0), ("zram", "zram", 1023 * MIB), ("swap", "file", 1023 * MIB))
@@ -126,11 +124,11 @@ def test_the_answer_says_how_many_fit_where():
     arms = {name: ramp_arm(kind, size) for name, kind, size in TRUTH[:2]}
     document = planned(arms, [19, 99], RAMP)
     assert document["answer"] == (
-        "Within 256 MiB of DRAM: dram 19, zram 52 of these Redis servers (12.89 MiB each) fit by capacity; whether "
+        "Within 256 MiB of DRAM: dram 19, zram 59 of these Redis servers (12.89 MiB each) fit by capacity; whether "
         "they are fast enough is measured by density.yml."
     )
     two = planned(arms, [19], RAMP, names=["a", "b"])["answer"]
-    assert two.startswith("Within 256 MiB of DRAM on each of 2 machines: dram 38, zram 104 of these")
+    assert two.startswith("Within 256 MiB of DRAM on each of 2 machines: dram 38, zram 118 of these")
     assert planned({"dram": ARM}, [1])["answer"].startswith("On kvm, which has 4 GiB of memory: dram ")
     vms = planned({"dram": ARM}, [1], names=["a", "b"], vm_memory=GIB)["answer"]
     assert vms.startswith(
@@ -144,7 +142,7 @@ def test_the_text_says_what_does_not_fit_and_why_not_more():
     text = "\n".join(lines(planned(arms, [19, 99], RAMP)))
     assert "dram, 99: kvm: the fleet needs 1.247 GiB, but has 256 MiB of DRAM and no tier beyond it" in text
     assert "dram, 20: kvm: the fleet needs 257.9 MiB" in text
-    assert "zram, 53: kvm: with all in zram that may leave DRAM, the fleet still needs" in text
+    assert "zram, 60: kvm: with all in zram that may leave DRAM, the fleet still needs" in text
     assert "Nothing was changed." in text
 
 
