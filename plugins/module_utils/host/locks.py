@@ -5,6 +5,7 @@
 
 Any user who can open a file can lock it, for reading too, and keep everybody waiting. So a lock is a separate file in a
 directory of ours, never the file or directory that it protects. A wait ends, and its error names who holds the lock.
+Who holds it removes its file at the end. Who waited for a file that was removed locks the next one.
 """
 
 from __future__ import annotations
@@ -38,12 +39,29 @@ def locked(subject: str, timeout: float = TIMEOUT_S) -> t.Iterator[None]:
         timeout: in seconds.
     """
     name = f"{hashlib.sha256(subject.encode()).hexdigest()[:16]}.lock"
-    descriptor = open_lock(os.path.join(private_directory(), name))
+    path = os.path.join(private_directory(), name)
+    deadline = time.monotonic() + timeout
+    while True:
+        descriptor = open_lock(path)
+        try:
+            wait_for(descriptor, deadline, subject)
+            if not is_named(descriptor, path):
+                continue
+            try:
+                yield
+            finally:
+                os.unlink(path)
+            return
+        finally:
+            os.close(descriptor)
+
+
+def is_named(descriptor: int, path: str) -> bool:
+    """Decide whether an open file still has its name."""
     try:
-        wait_for(descriptor, time.monotonic() + timeout, subject)
-        yield
-    finally:
-        os.close(descriptor)
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 def open_lock(path: str) -> int:
@@ -55,7 +73,7 @@ def open_lock(path: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(path, flags, 0o600)
     status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
+    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink < 2:
         return descriptor
     os.close(descriptor)
     raise PermissionError(f"{path} is not a file that this collection has made; remove it")

@@ -16,9 +16,11 @@ import subprocess
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host import background
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import is_named
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
@@ -112,25 +114,50 @@ def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator
 
     Two loads at the same time would disturb each other's figures. An observer accompanies a load, so it has a lock of
     its own. The client inherits the descriptor, so that the lock lasts as long as the client even if the module is
-    killed.
+    killed. Its file is removed unless the client goes on.
 
     Raises:
         ClientError: another execution holds the lock and must not be ended.
     """
+    endpoint, path = _lock_of(options)
+    while True:
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise ClientError(f"cannot open the lock file for {endpoint}: {error}") from error
+        try:
+            if not _try_lock(handle):
+                _end_leftover(handle, endpoint, options["run_id"], executable)
+            if not is_named(handle, path):
+                continue  # another process has removed it at its end
+            os.ftruncate(handle, 0)
+            yield handle
+            return
+        finally:
+            os.close(handle)
+            remove_lock(options)
+
+
+def _lock_of(options: t.Mapping[str, t.Any]) -> tuple[str, str]:
+    """Return what a lock protects, and the path of its file."""
     endpoint = _endpoint(options) + (" as an observer" if options["observe"] else "")
     digest = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
     try:
-        path = os.path.join(private_directory(), f"solotest-{digest}.lock")
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return endpoint, os.path.join(private_directory(), f"solotest-{digest}.lock")
     except OSError as error:
         raise ClientError(f"cannot open the lock file for {endpoint}: {error}") from error
-    try:
-        if not _try_lock(handle):
-            _end_leftover(handle, endpoint, options["run_id"], executable)
-        os.ftruncate(handle, 0)
-        yield handle
-    finally:
-        os.close(handle)
+
+
+def remove_lock(options: t.Mapping[str, t.Any]) -> None:
+    """Remove the lock file of an endpoint, unless a client or another module has it."""
+    _endpoint_name, path = _lock_of(options)
+    with contextlib.suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            if _try_lock(handle) and is_named(handle, path):
+                os.unlink(path)
+        finally:
+            os.close(handle)
 
 
 def _try_lock(handle: int) -> bool:
@@ -146,7 +173,7 @@ def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: st
     deadline = time.monotonic() + _TAKEOVER_SECONDS
     while True:
         owner = _owner(handle)
-        if owner and owner["run_id"] != run_id:
+        if owner and owner["run_id"] != run_id and background.is_running(owner["pid"]):
             raise ClientError(
                 f"another solotest (pid {owner['pid']}, {_run_text(owner['run_id'])}) is loading {endpoint} "
                 f"from this host; wait until it ends, or end it"

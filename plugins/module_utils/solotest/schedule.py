@@ -466,6 +466,8 @@ def stop(job: Job) -> None:
 
 def remove(job: Job) -> None:
     """Remove the files of a job, and those of the session after its last one."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        client.remove_lock(_launched(job)["options"])
     shutil.rmtree(job.path, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError), _locked(job.session):
         if not any(entry.is_dir() for entry in os.scandir(job.session)):
@@ -492,12 +494,15 @@ def _locked(session: str) -> t.Iterator[None]:
 def _remove_abandoned(session: str) -> None:
     """Remove the other sessions that nobody has collected for a day, and of which nothing runs any more."""
     for other in glob.glob(os.path.join(glob.escape(os.path.dirname(session)), "session-*")):
-        if time.time() - _last_change(other) > _ABANDONED_SECONDS and not _is_running(other):
+        changed = _last_change(other)
+        if changed and time.time() - changed > _ABANDONED_SECONDS and not _is_running(other):
+            for path in glob.glob(os.path.join(glob.escape(other), "*", "")):
+                remove(Job(other, path))
             shutil.rmtree(other, ignore_errors=True)
 
 
 def _last_change(session: str) -> float:
-    """Return when something in a session was written, in seconds since the epoch."""
+    """Return when something in a session was written, in seconds since the epoch; 0 if it was removed."""
     below = os.path.join(glob.escape(session), "*")
     changes = [0.0]
     for path in (session, *glob.glob(below), *glob.glob(os.path.join(below, "*"))):

@@ -124,9 +124,12 @@ class Redis:
 
     def await_gets(self, count, client):
         """Wait until clients have sent this many GETs; the process of one must go on."""
-        while (calls := re.search(r"cmdstat_get:calls=(\d+)", self.command("INFO", "commandstats"))) is None or int(
-            calls.group(1)
-        ) < count:
+        self.await_calls("get", count, client)
+
+    def await_calls(self, command, count, client):
+        """Wait until clients have sent a command this many times; the process of one must go on."""
+        counter = rf"cmdstat_{command}:calls=(\d+)"
+        while (calls := re.search(counter, self.command("INFO", "commandstats"))) is None or int(calls[1]) < count:
             assert client.poll() is None
 
     def await_clients(self, count, client):

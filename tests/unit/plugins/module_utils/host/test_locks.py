@@ -39,14 +39,16 @@ def hold():
         process.communicate("\n")
 
 
+def path_of_lock():
+    """Return the path of the lock that this process has."""
+    targets = [os.readlink(link.path) for link in os.scandir("/proc/self/fd")]
+    (path,) = [target for target in targets if target.startswith(private_directory() + "/")]
+    return path
+
+
 def lock_of(subject):
     with locked(subject):
-        (descriptor,) = [
-            link.path
-            for link in os.scandir("/proc/self/fd")
-            if os.readlink(link.path).startswith(private_directory() + "/")
-        ]
-        return os.readlink(descriptor)
+        return path_of_lock()
 
 
 def test_a_lock_on_what_is_protected_keeps_nobody_waiting(tmp_path, hold):
@@ -57,16 +59,45 @@ def test_a_lock_on_what_is_protected_keeps_nobody_waiting(tmp_path, hold):
 
 
 def test_a_wait_ends_and_names_the_holder(tmp_path, hold):
-    pid = hold(lock_of(str(tmp_path)))
+    path = lock_of(str(tmp_path))
+    os.close(open_lock(path))
+    pid = hold(path)
     text = rf"^{tmp_path} has been in use for \d s by process {pid} \(python\S*\)\. Wait"
     with pytest.raises(LockError, match=text), locked(str(tmp_path), timeout=0.3):
         pass
 
 
 def test_others_cannot_open_the_lock(tmp_path):
+    with locked(str(tmp_path)):
+        path = path_of_lock()
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        assert os.stat(os.path.dirname(path)).st_mode & 0o777 == 0o700
+
+
+def test_no_file_of_a_lock_is_left(tmp_path):
     path = lock_of(str(tmp_path))
-    assert os.stat(path).st_mode & 0o777 == 0o600
-    assert os.stat(os.path.dirname(path)).st_mode & 0o777 == 0o700
+    assert not os.path.lexists(path)
+    with pytest.raises(ZeroDivisionError), locked(str(tmp_path)):
+        raise ZeroDivisionError
+    assert not os.path.lexists(path)
+
+
+def test_who_waited_for_a_lock_whose_file_was_removed_locks_the_next_one(tmp_path, monkeypatch):
+    """Between opening the file and locking it, its holder has removed it, and another process holds a new one."""
+    path, before = lock_of(str(tmp_path)), locks.open_lock
+    opened = []
+
+    def open_first(name):
+        descriptor = before(name)
+        if not opened:
+            os.unlink(name)
+            os.close(before(name))
+        opened.append(descriptor)
+        return descriptor
+
+    monkeypatch.setattr(locks, "open_lock", open_first)
+    with locked(str(tmp_path)):
+        assert len(opened) == 2 and locks.is_named(opened[1], path)
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "second name", "directory"])

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 
 import pytest
@@ -188,6 +190,58 @@ def test_only_one_execution_loads_an_endpoint(options, tmp_path):
             pass  # an observer accompanies a load
     with client.endpoint_lock(options, "/bin/true"):
         pass
+
+
+def test_no_lock_is_left_without_a_client(options, tmp_path):
+    options = unique(options, tmp_path)
+    _endpoint, path = client._lock_of(options)
+    with client.endpoint_lock(options, "/bin/true"):
+        assert os.path.exists(path)
+    assert not os.path.exists(path)
+
+
+def test_the_lock_of_a_client_that_goes_on_stays_until_it_has_ended(options, tmp_path):
+    options = unique(options, tmp_path)
+    _endpoint, path = client._lock_of(options)
+    with client.endpoint_lock(options, "/bin/sleep") as lock:
+        left = subprocess.Popen(["/bin/sleep", "60"], pass_fds=(lock,))
+    client.remove_lock(options)
+    assert os.path.exists(path)
+    left.kill()
+    left.wait()
+    client.remove_lock(options)
+    assert not os.path.exists(path)
+
+
+def test_a_lock_that_was_removed_while_somebody_waited_for_it_keeps_nobody_out(options, tmp_path, monkeypatch):
+    options = unique(options, tmp_path)
+    _endpoint, path = client._lock_of(options)
+    before, names = client._try_lock, []
+
+    def try_lock(handle):
+        if not names:
+            os.unlink(path)
+        names.append(os.readlink(f"/proc/self/fd/{handle}"))
+        return before(handle)
+
+    monkeypatch.setattr(client, "_try_lock", try_lock)
+    with client.endpoint_lock(options, "/bin/true") as lock:
+        assert os.readlink(f"/proc/self/fd/{lock}") == path
+
+
+def test_who_removes_a_lock_is_not_another_load(options, tmp_path):
+    """It has the lock for a moment, in a file that names a client which has ended."""
+    options = {**unique(options, tmp_path), "run_id": "next"}
+    _endpoint, path = client._lock_of(options)
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    holder = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.pwrite(holder, json.dumps({"pid": ended.pid, "run_id": "earlier"}).encode(), 0)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    timer = threading.Timer(0.3, os.close, [holder])
+    timer.start()
+    with client.endpoint_lock(options, "/bin/true"):
+        timer.join()
 
 
 def test_a_client_left_by_an_interrupted_playbook_is_ended(options, tmp_path, program):
