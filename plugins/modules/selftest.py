@@ -34,8 +34,20 @@ options:
     description: Names of the checks. They run in the order of the default.
     type: list
     elements: str
-    choices: [clock, transport, kvm, drives, page_in, budget, pressure, headroom, vm, guest_arguments]
-    default: [clock, transport, kvm, drives, page_in, budget, pressure, headroom, vm, guest_arguments]
+    choices: &checks
+      - clock
+      - transport
+      - kvm
+      - drives
+      - profiles
+      - kernel_arguments
+      - page_in
+      - budget
+      - pressure
+      - headroom
+      - vm
+      - guest_arguments
+    default: *checks
   host_names:
     description: Whether names and addresses of hosts, and serial numbers and paths of drives, stay in the file.
     type: bool

@@ -36,6 +36,8 @@ options:
       - transport
       - kvm
       - drives
+      - profiles
+      - kernel_arguments
       - page_in
       - budget
       - pressure

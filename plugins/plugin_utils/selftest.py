@@ -17,6 +17,7 @@ import urllib.parse
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import settings
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils import selftest_answers
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
 
@@ -28,6 +29,8 @@ CHECKS = {
     "kvm": "turn on virtualisation in the firmware, or nested virtualisation below, or test emulated VMs "
     "(selftest_emulation: true)",
     "drives": "the tools of util-linux and root are needed to look at drives (ansible_become: true)",
+    "profiles": "read the playbook's output above",
+    "kernel_arguments": "roles/kernel_cmdline/README.md describes the boot loaders that are supported",
     "page_in": "swap needs room for 32 MiB; selftest_drive must be the path of a drive",
     "budget": "use the other mechanism of the role host_tuning (host_tuning_dram_budget: {mechanism: hugepages})",
     "pressure": "the controller needs a C compiler and hiredis (make setup), the host a Redis server that starts",
@@ -54,6 +57,8 @@ _KEPT = {
 }
 _COMMAND_LINE = "kernel.cmdline"
 _MOST_DIFFERENCES = 10
+# A stable path has the serial number of its drive in it.
+_DRIVE = re.compile(r"/dev/disk/by-[a-z]+/[^\s,;:'\"()]+")
 
 _Document = t.Mapping[str, t.Any]
 
@@ -200,7 +205,7 @@ def about(found: _Document) -> dict[str, t.Any]:
         if isinstance(memory.get(section), dict)
     }
     known = found.get(ABOUT, {})
-    return {"programs": known.get("programs", []), "system": known.get("system"), **kept}
+    return {**{name: known.get(name) for name in ("system", "os")}, "programs": known.get("programs", []), **kept}
 
 
 def document(
@@ -219,7 +224,13 @@ def document(
         controller: its versions.
         seconds: how long the self-test took, with what is not a check.
     """
-    found = copy.deepcopy({host: {**about(each), "results": judge(each, checks)} for host, each in hosts.items()})
+    judged = {host: judge(each, checks) for host, each in hosts.items()}
+    found = copy.deepcopy(
+        {
+            host: {**about(each), "results": judged[host], "works": _answers(each, judged[host])}
+            for host, each in hosts.items()
+        }
+    )
     for each in found.values():
         each["seconds"] = seconds_of(each["results"])
         drives = each["results"].get("drives", {}).get("found", {})
@@ -253,7 +264,10 @@ def _aliases(hosts: t.Mapping[str, _Document]) -> dict[str, str]:
 
 
 def _without(document: t.Any, hidden: t.Mapping[str, str]) -> t.Any:
-    """Return a document in whose texts each of the hidden words is replaced. Keys stay: none is from a host's owner."""
+    """Return a document in whose texts stable paths of drives and each of the hidden words are replaced.
+
+    Keys stay: none is from a host's owner.
+    """
     words = "|".join(map(re.escape, sorted(hidden, key=len, reverse=True)))
     pattern = re.compile(rf"(?<![A-Za-z0-9-])(?:{words})(?![A-Za-z0-9-])")
 
@@ -262,7 +276,9 @@ def _without(document: t.Any, hidden: t.Mapping[str, str]) -> t.Any:
             return {key: replaced(each) for key, each in value.items()}
         if isinstance(value, list):
             return [replaced(each) for each in value]
-        return pattern.sub(lambda word: hidden[word[0]], value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        return pattern.sub(lambda word: hidden[word[0]], _DRIVE.sub("DRIVE", value))
 
     return replaced(document) if hidden else document
 
@@ -299,7 +315,12 @@ def lines(host: str, found: _Document, judged: t.Mapping[str, _Document]) -> lis
             text += [f"  {'':7}  {'':{width}}  {drive['summary']}" for drive in each["found"].get("drives", [])]
         if each["result"] != PASSED and each["advice"]:
             text.append(f"  {'':7}  {'':{width}}  -> {each['advice']}")
-    return text
+    return text + [f"  {line}" for line in selftest_answers.lines(_answers(found, judged))]
+
+
+def _answers(found: _Document, judged: t.Mapping[str, _Document]) -> list[dict[str, t.Any]]:
+    """Say item by item what works on a host; nothing if the self-test did not begin there."""
+    return selftest_answers.answers(found[ABOUT], judged) if _began(found) else []
 
 
 def _machine(found: _Document) -> str:

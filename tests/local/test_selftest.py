@@ -70,8 +70,8 @@ def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: 
     plant_a_wrong_clock(fleet)
     outcome = fleet.run_playbook(playbook="selftest", inventory=inventory(fleet))
     assert outcome.status != 0
-    assert f"1 of 11 checks failed: clock on {HOST}" in outcome.output, outcome.output
-    assert f"FAILED   clock            the clock of {HOST} is +3600." in outcome.output
+    assert f"1 of 13 checks failed: clock on {HOST}" in outcome.output, outcome.output
+    assert f"FAILED   clock             the clock of {HOST} is +3600." in outcome.output
     made = report(fleet)
     results = made["hosts"]["host-1"]["results"]
     assert {name: each["result"] for name, each in results.items()} == {
@@ -79,6 +79,8 @@ def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: 
         "transport": "skipped",
         "kvm": "skipped",
         "drives": "passed",
+        "profiles": "passed",
+        "kernel_arguments": "skipped",
         "page_in": "skipped",
         "budget": "passed",
         "pressure": "passed",
@@ -98,6 +100,13 @@ def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: 
     assert host["seconds"] < made["seconds"] < 600 and f"The self-test took {made['seconds']:.0f} s" in outcome.output
     skipped = [each for each in results.values() if each["result"] == "skipped"]
     assert all(each["reason"] for each in skipped) and "golden image" in results["vm"]["reason"]
+    works = {each["what"]: each["works"] for each in made["hosts"]["host-1"]["works"]}
+    assert works["a DRAM budget by a control group"] is True and works["kernel arguments of this host"] is False
+    assert works["a run of several machines, which begins everywhere at the same time"] is False
+    assert {what for what in works if "profile" in what} == {
+        f"swap of the profile {name}" for name in ("zram", "zswap", "swap", "zram_swap")
+    }
+    assert "  Would not work here:" in outcome.output.splitlines(), outcome.output
     assert made["controller"]["collection"] and made["hosts"]["host-1"]["kernel"]["release"]
 
 

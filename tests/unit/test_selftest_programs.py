@@ -40,17 +40,31 @@ def read(tmp_path):
     return call
 
 
+def systemd():
+    return ["systemd" if os.path.isdir("/run/systemd/system") else ""]
+
+
 def program(path, text):
     path.write_text(f"#!/bin/sh\n{text}\n", encoding="ascii")
     path.chmod(0o755)
 
 
 def test_each_program_that_is_there_has_a_line(read, tmp_path):
-    (tmp_path / "os-release").write_text('PRETTY_NAME="Some Linux 1"\n', encoding="ascii")
+    (tmp_path / "os-release").write_text('PRETTY_NAME="Some Linux 1"\nID=some\nVERSION_ID="1.2"\n', encoding="ascii")
     program(tmp_path / "redis-server", "echo Redis 7")
     program(tmp_path / "ssh", "echo OpenSSH_9 >&2")
-    assert read() == [os.uname().nodename, "Some Linux 1", "Redis 7", "OpenSSH_9"]
+    program(tmp_path / "pveversion", "echo pve-manager/8")
+    assert read() == [
+        os.uname().nodename,
+        "Some Linux 1",
+        "some",
+        "1.2",
+        "pve-manager/8",
+        *systemd(),
+        "Redis 7",
+        "OpenSSH_9",
+    ]
 
 
 def test_a_host_without_ssh_client_and_without_name_of_its_system_is_read_too(read):
-    assert read() == [os.uname().nodename, ""]
+    assert read() == [os.uname().nodename, "", "", "", "", *systemd()]

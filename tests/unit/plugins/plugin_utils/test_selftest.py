@@ -32,7 +32,8 @@ def memory():
 @pytest.fixture
 def host(memory):
     """A host whose checks have all passed."""
-    known = {"names": ["kvm01.example.com", "192.0.2.7"], "system": "Debian 12", "programs": ["QEMU 7.2"]}
+    os = {"id": "debian", "version": "12", "proxmox": "", "systemd": True}
+    known = {"names": ["kvm01.example.com", "192.0.2.7"], "system": "Debian 12", "os": os, "programs": ["QEMU 7.2"]}
     return {
         "about": known,
         "before": copy.deepcopy(memory),
@@ -215,6 +216,13 @@ def test_a_task_says_why_it_failed(failure, text):
     assert selftest.reason(failure) == text
 
 
+def test_a_path_in_a_reason_is_hidden_too(host):
+    host["profiles"] = finding("passed", profiles={"swap": "/dev/disk/by-id/nvme-X_S123-part1: is mounted"})
+    made = selftest.document({"kvm01": host}, ALL, False, {})["hosts"]["host-1"]
+    why = {each["what"]: each["why"] for each in made["works"]}["swap of the profile swap"]
+    assert why == made["results"]["profiles"]["found"]["profiles"]["swap"] == "DRIVE: is mounted"
+
+
 def test_names_stay_if_they_are_wanted(named):
     made = selftest.document(named, ALL, True, {})
     assert list(made["hosts"]) == ["kvm01", "kvm02"]
@@ -232,13 +240,21 @@ def test_the_file_has_the_machine_but_not_what_identifies_it(host):
 
 
 def test_the_text_shows_results_and_what_to_do(host):
-    host["kvm"] = finding("skipped", "no /dev/kvm", "load kvm_intel")
+    host["kvm"] = finding("skipped", "no /dev/kvm", "load kvm_intel", present=False)
+    host["drives"] = finding("passed", drives=[{"against": [], "summary": "a | b"}])
     host["budget"] = finding("failed", "no control group")
     text = selftest.lines("kvm01", host, selftest.judge(host, ALL))
     assert text[0].startswith("Self-test of kvm01: Debian 12, Linux ") and "CPUs" in text[0] and "iB" in text[0]
     assert text[1].split() == ["passed", "clock", "a", "reason"]
     assert text[3].split(None, 2) == ["skipped", "kvm", "no /dev/kvm"] and text[4].strip() == "-> load kvm_intel"
     assert any(line.startswith("  FAILED   budget") for line in text)
+    assert text[-5:] == [
+        "  Would not work here:",
+        "    VMs under KVM: no /dev/kvm",
+        "      -> load kvm_intel",
+        "    a DRAM budget by a control group: no control group",
+        "      -> " + selftest.CHECKS["budget"],
+    ]
     assert selftest.lines("kvm02", {}, {})[0] == "Self-test of kvm02: unknown"
 
 

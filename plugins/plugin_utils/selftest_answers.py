@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What would not work on a host, item by item, from what the self-test found there."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+_Document = t.Mapping[str, t.Any]
+
+# What a check tells about. The others tell about the controller's way to the host, and about figures.
+_WHAT = {
+    "clock": "a run of several machines, which begins everywhere at the same time",
+    "kvm": "VMs under KVM",
+    "drives": "swap on a drive of its own",
+    "budget": "a DRAM budget by a control group",
+    "pressure": "memory pressure next to latency",
+    "headroom": "headroom without a trial",
+    "kernel_arguments": "kernel arguments of this host",
+    "vm": "a fleet of VMs",
+    "guest_arguments": "kernel arguments of VMs",
+}
+# Where the check itself passed, so it has no advice.
+_INSTEAD = {"drives": "the check has the reasons against each; zram and a swap file need no drive of their own"}
+# The lanes run on these (docs/support.md).
+_TESTED = {("debian", "12"), ("debian", "13")}
+_SUPPORT = "docs/support.md says what is tested on which system"
+# An Ubuntu of today: what its users ask first.
+_UBUNTU = (
+    "its packages have Debian's names, and AppArmor confines the VMs of libvirt to images that their definitions name"
+)
+_PROXMOX = (
+    "its QEMU conflicts with that of Debian, so the role vm_fleet cannot install libvirt there; list the guests in the "
+    "group fleet instead (docs/howto.md). Headroom finds its VMs by their processes"
+)
+
+
+def answers(about: _Document, judged: t.Mapping[str, _Document]) -> list[dict[str, t.Any]]:
+    """Return C(what), whether it C(works), or null if that is not known, C(why), and what to do C(instead).
+
+    Args:
+        about: of the host: C(os) with C(id), C(version), C(proxmox) and C(systemd).
+        judged: result, reason, advice and figures of each check.
+    """
+    found = [_system(about["os"]), _reboot(about["os"])] if about.get("os") else []
+    for name, each in judged.items():
+        if name == "profiles":
+            found += [
+                _answer(f"swap of the profile {profile}", not why, why)
+                for profile, why in each["found"].get("profiles", {}).items()
+            ]
+        elif name in _WHAT:
+            works = _works(name, each)
+            instead = each["advice"] or _INSTEAD.get(name, "")
+            found.append(_answer(_WHAT[name], works, *(() if works else (each["reason"], instead))))
+    return found
+
+
+def lines(found: t.Sequence[_Document]) -> list[str]:
+    """Return what does not work, and what is not known to, as text for the terminal."""
+    text = []
+    for title, works in (("Would not work here:", False), ("Not known to work here:", None)):
+        some = [each for each in found if each["works"] is works]
+        text += [title] if some else []
+        for each in some:
+            text.append(f"  {each['what']}: {each['why']}")
+            text += [f"    -> {each['instead']}"] if each["instead"] else []
+    return text
+
+
+def _works(name: str, each: _Document) -> bool | None:
+    """Decide what the result of a check says. One that was skipped says something only if the host lacks a thing."""
+    if name == "drives" and each["result"] == "passed":
+        return any(not drive.get("against") for drive in each["found"].get("drives", []))
+    if each["result"] == "skipped":
+        lacks = name in ("headroom", "kernel_arguments") or (name == "kvm" and each["found"].get("present") is False)
+        return False if lacks else None
+    return bool(each["result"] == "passed")
+
+
+def _system(system: _Document) -> dict[str, t.Any]:
+    """Tell whether the collection is tested on the system of a host."""
+    what = "the operating system"
+    proxmox = re.match(r"pve-manager/(\d[\w.-]*)", str(system.get("proxmox") or ""))
+    if proxmox:
+        return _answer(what, None, f"Proxmox VE {proxmox[1]} was not tried: {_PROXMOX}", _SUPPORT)
+    name, version = str(system.get("id") or ""), str(system.get("version") or "")
+    if (name, version) in _TESTED:
+        return _answer(what, True)
+    known = f"{name} {version}".strip() or "this system, which has no /etc/os-release,"
+    return _answer(what, None, f"{known} was not tried" + (f": {_UBUNTU}" if name == "ubuntu" else ""), _SUPPORT)
+
+
+def _reboot(system: _Document) -> dict[str, t.Any]:
+    why = "" if system.get("systemd") else "systemd does not run this host, so they last until its next boot"
+    instead = "apply the profile again after each boot" if why else ""
+    return _answer("swap, settings and limits after a reboot", not why, why, instead)
+
+
+def _answer(what: str, works: bool | None, why: str = "", instead: str = "") -> dict[str, t.Any]:
+    return {"what": what, "works": works, "why": why, "instead": instead}
