@@ -29,7 +29,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.redis.instances
     problems_of,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.redis.place import Place
-from ansible_collections.memstretch.density.plugins.module_utils.redis.units import DIRECTORY, Unit, UnitError, reload
+from ansible_collections.memstretch.density.plugins.module_utils.redis.units import (
+    DIRECTORY,
+    Unit,
+    UnitError,
+    can_notify,
+    reload,
+)
 
 # Assumed in check mode where the server is not installed yet.
 NEWEST = (99, 0)
@@ -152,9 +158,19 @@ class _Run:
                 )
             if self.servers[instance.executable]:  # the package creates the user
                 self._check_user(instance)
+                self._check_notification(instance)
             self._warn_of_root(instance)
             self._check_directory(instance)
         self._refuse(self.problems.lines)
+
+    def _check_notification(self, instance: Instance) -> None:
+        if instance.systemd and not can_notify(self._executable(instance)):
+            self.problems.add(
+                "executable",
+                f"{self._executable(instance)} was built without libsystemd, so systemd would wait in vain until it "
+                f"says that it is ready; set {self.problems.option('supervisor')} to 'daemon', or build it with "
+                "USE_SYSTEMD=yes",
+            )
 
     def _warn_of_root(self, instance: Instance) -> None:
         is_root = os.geteuid() == 0 and not instance.systemd and not instance.daemon_user

@@ -80,6 +80,13 @@ class Unit:
         )
 
 
+def can_notify(executable: str) -> bool:
+    """Check whether a server can tell systemd that it is ready. A script is taken to start one that can."""
+    with open(executable, "rb") as file:
+        content = file.read()
+    return not content.startswith(b"\x7fELF") or b"sd_notify" in content
+
+
 def reload(run_command: RunCommand) -> None:
     """Let systemd read its unit files again."""
     status, output, errors = run_to_end(run_command, ["systemctl", "daemon-reload"])

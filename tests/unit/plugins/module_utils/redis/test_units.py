@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.redis.units import Unit, UnitError
+from ansible_collections.memstretch.density.plugins.module_utils.redis.units import Unit, UnitError, can_notify
 
 
 def unit(active, enabled, status=0, commands=None):
@@ -47,3 +49,9 @@ def test_an_error_ends_with_the_journal():
     ):
         unit("inactive", "disabled", 1, commands).apply(["start", "enable"])
     assert not any("enable" in command for command in commands)
+
+
+def test_a_server_without_libsystemd_cannot_say_that_it_is_ready(tmp_path):
+    (tmp_path / "script").write_text("#!/bin/sh\nexec /opt/redis-server\n", encoding="ascii")
+    found = [can_notify(each) for each in (shutil.which("redis-server"), shutil.which("true"), tmp_path / "script")]
+    assert found == [True, False, True]
