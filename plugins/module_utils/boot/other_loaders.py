@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 # The interface of boot loaders with systemd (systemd.io/BOOT_LOADER_INTERFACE): variables of the firmware in UTF-16,
@@ -12,6 +14,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 _VARIABLE = "/sys/firmware/efi/efivars/{}-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 _ATTRIBUTES = 4
 PROXMOX_DISKS = "/etc/kernel/proxmox-boot-uuids"
+_MENU = "/boot/grub/grub.cfg"
+# Without ZFS, Ubuntu has an empty section of this name.
+_ZFS_ENTRY = re.compile(r"^### BEGIN \S*/10_linux_zfs ###$(?:(?!^### END).)*?^\s*linux\s", re.MULTILINE | re.DOTALL)
 
 
 def other_loader(files: HostFiles) -> str | None:
@@ -21,6 +26,11 @@ def other_loader(files: HostFiles) -> str | None:
             f"proxmox-boot-tool ({PROXMOX_DISKS}) copies kernels and menus to partitions of its own. Add the arguments "
             "to /etc/kernel/cmdline or, if the host boots by BIOS, to /etc/default/grub, then run proxmox-boot-tool "
             "refresh"
+        )
+    if _ZFS_ENTRY.search(files.text(_MENU) or ""):
+        return (
+            f"the entries of {_MENU} are those of /etc/grub.d/10_linux_zfs, which Ubuntu has on ZFS. Add the arguments "
+            "to /etc/default/grub, then run update-grub"
         )
     loader, stub = _variable(files, "LoaderInfo"), _variable(files, "StubInfo")
     if loader.startswith("systemd-boot"):

@@ -16,6 +16,18 @@ from ansible_collections.memstretch.density.plugins.module_utils.boot.other_load
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 EFI = "sys/firmware/efi/efivars/{}-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+# Ubuntu has both sections on every host.
+ZFS = """### BEGIN /etc/grub.d/10_linux ###
+linux /boot/vmlinuz root=UUID=1 ro
+### END /etc/grub.d/10_linux ###
+### BEGIN /etc/grub.d/10_linux_zfs ###
+menuentry 'Ubuntu' {{
+{}
+}}
+### END /etc/grub.d/10_linux_zfs ###
+### BEGIN /etc/grub.d/20_linux_xen ###
+linux /boot/xen
+"""
 
 
 @pytest.fixture
@@ -46,6 +58,15 @@ def variable(text):
         ({EFI.format("StubInfo"): variable("systemd-stub 257")}, "a unified kernel image .systemd-stub 257."),
         ({"etc/kernel/proxmox-boot-uuids": b"1234-ABCD\n"}, "run proxmox-boot-tool refresh"),
         ({"etc/kernel/proxmox-boot-uuids": b"\n"}, None),
+        (
+            {
+                "boot/grub/grub.cfg": ZFS.format(
+                    "  linux /BOOT/ubuntu_1@/vmlinuz root=ZFS=rpool/ROOT/ubuntu_1 ro"
+                ).encode()
+            },
+            "10_linux_zfs",
+        ),
+        ({"boot/grub/grub.cfg": ZFS.format("").encode()}, None),
     ],
 )
 def test_boot_loaders_that_are_not_supported_are_named(show, files, text):
