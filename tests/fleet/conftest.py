@@ -222,6 +222,24 @@ class Lab:
         assert output, errors
         return json.loads(output)
 
+    def refusals(self, role: str, cases: t.Sequence[dict[str, t.Any]], **variables: t.Any) -> dict[int, str]:
+        """Run a role with the variables of each case, in one playbook; return why it failed, by the case's place."""
+        include = {"ansible.builtin.include_role": {"name": f"memstretch.density.{role}"}}
+        blocks = [
+            {
+                "block": [{**include, "vars": case}],
+                "rescue": [{"ansible.builtin.debug": {"msg": f"CASE {number}: {{{{ ansible_failed_result.msg }}}}"}}],
+            }
+            for number, case in enumerate(cases)
+        ]
+        play = {"name": "Try what must be refused", "hosts": "hypervisors", "gather_facts": False, "tasks": blocks}
+        playbook = self.path / "refusals.yml"
+        playbook.write_text(yaml.safe_dump([play]), encoding="utf-8")
+        outcome = self.run_playbook(str(playbook.with_suffix("")), **variables)
+        assert outcome.status == 0, outcome.output
+        found = re.findall(r'"msg": "CASE (\d+): (.*)"', outcome.output)
+        return {int(number): message for number, message in found}
+
     def create_fleet(self, **variables: t.Any) -> Outcome:
         """Create the fleet without starting it: its blank disks do not boot."""
         outcome = self.run_playbook(**{"vm_fleet_state": "present", **variables})

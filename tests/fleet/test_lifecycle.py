@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import pathlib
 
-import pytest
-
 from .conftest import IMAGES, Lab, define_foreign_vm
 
 DIRECTORY = f"{IMAGES}/fleet-try"
@@ -53,25 +51,30 @@ def test_teardown_leaves_everything_foreign(lab: Lab) -> None:
     host.virsh("net-undefine", "foreign")
 
 
-@pytest.mark.parametrize(
-    "changes, reason",
-    [
-        ({"vm_fleet_image": f"{IMAGES}/golden/none.qcow2"}, "none.qcow2 does not exist"),
-        ({"vm_fleet_image_checksum": "sha256:" + "0" * 64}, "has the checksum"),
-        ({"vm_fleet_image": "", "vm_fleet_master": "nobody"}, "this host has no VM nobody"),
-        ({"vm_fleet_memory": "4T"}, "0 VMs fit"),
-        ({"vm_fleet_disk_growth": "400T"}, "disk: 2 new clones"),
-        ({"vm_fleet_count": 254}, "the network can assign only 253"),
-        ({"vm_fleet_count": -1}, "vm_fleet_count: "),
-        ({"vm_fleet_image": "https://example.com/x.qcow2"}, "vm_fleet_image_checksum: is missing"),
-        ({"vm_fleet_name": "No Name"}, "vm_fleet_name: "),
-        ({"vm_fleet_pin": True}, "pin: true needs cpus"),
-    ],
-)
-def test_impossible_fleets_are_refused_before_any_change(lab: Lab, changes: dict, reason: str) -> None:
+IMPOSSIBLE = [
+    ({"vm_fleet_image": f"{IMAGES}/golden/none.qcow2"}, "none.qcow2 does not exist"),
+    ({"vm_fleet_image_checksum": "sha256:" + "0" * 64}, "has the checksum"),
+    ({"vm_fleet_image": "", "vm_fleet_master": "nobody"}, "this host has no VM nobody"),
+    ({"vm_fleet_memory": "4T"}, "0 VMs fit"),
+    ({"vm_fleet_disk_growth": "400T"}, "disk: 2 new clones"),
+    ({"vm_fleet_count": 254}, "the network can assign only 253"),
+    ({"vm_fleet_count": -1}, "vm_fleet_count: "),
+    ({"vm_fleet_image": "https://example.com/x.qcow2"}, "vm_fleet_image_checksum: is missing"),
+    ({"vm_fleet_name": "No Name"}, "vm_fleet_name: "),
+    ({"vm_fleet_pin": True}, "pin: true needs cpus"),
+]
+
+
+def test_impossible_fleets_are_refused_before_any_change(lab: Lab) -> None:
+    cases = [{"vm_fleet_state": "present", "vm_fleet_count": 2, **changes} for changes, _reason in IMPOSSIBLE]
+    found = lab.refusals("vm_fleet", cases)
+    lacking = {
+        reason: found.get(number)
+        for number, (_changes, reason) in enumerate(IMPOSSIBLE)
+        if reason not in found.get(number, "")
+    }
+    assert lacking == {}
     host = lab.hypervisors[0]
-    outcome = lab.run_playbook(**{"vm_fleet_state": "present", "vm_fleet_count": 2, **changes})
-    assert outcome.status != 0 and reason in outcome.output, outcome.output
     assert not host.vms() and "fleet-try" not in host.files(IMAGES) and not (lab.path / "fleet").exists()
 
 
