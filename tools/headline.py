@@ -37,6 +37,8 @@ PAGE = KEPT.with_suffix(".md")
 SOURCE = {"kind": "absolute", "avg_us": 50, "p99_us": 300}
 # The latency is shown for fleets of so many times what fits into DRAM, from windows of at most so much more or less.
 TIMES, NEAR = (2, 3, 3.5), 0.08
+# What a shell says of a program that Ctrl-C has ended.
+INTERRUPTED = 130
 # The profile whose gap to DRAM others close.
 SLOW = "swap_2018"
 
@@ -79,7 +81,8 @@ def measure(wanted: t.Sequence[Row], results: Path, inventory: Path, minutes: fl
         command += [str(ROOT / "playbooks" / "density.yml"), "-e", json.dumps(variables)]
         status = run_to_its_end([*command, *(word for each in extra for word in ("-e", each))])
         if status:
-            say(f"{row.name} failed; run the same command again to continue")
+            how = "was interrupted" if status == INTERRUPTED else "failed"
+            say(f"{row.name} {how}; run the same command again to continue")
             return status
     return 0
 
@@ -91,10 +94,16 @@ def is_finished(results: Path, row: Row) -> bool:
 
 
 def run_to_its_end(command: t.Sequence[str]) -> int:
-    """Run a program and return its exit status. One that is interrupted restores the machine; this waits for that."""
+    """Run a program and return its exit status. One that is interrupted restores the machine; this waits for that.
+
+    Returns:
+        INTERRUPTED if there was a signal.
+    """
+    interrupted: list[int] = []
 
     # It raises nothing, so that no signal can end the wait for the program, which has the same from the terminal.
     def note(number: int, _frame: t.Any) -> None:
+        interrupted.append(number)
         if number == signal.SIGTERM:
             process.send_signal(signal.SIGINT)
 
@@ -102,7 +111,8 @@ def run_to_its_end(command: t.Sequence[str]) -> int:
     with subprocess.Popen(command, env=environment) as process:
         before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
         try:
-            return process.wait()
+            status = process.wait()
+            return INTERRUPTED if interrupted and status else status
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)

@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import signal
 import sys
+import threading
+import time
 
 import pytest
 from synthetic_ramps import definition, dram, tier
@@ -71,3 +75,19 @@ def test_a_row_that_is_not_there_is_refused_by_name(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         headline.main()
     assert "--only: none is not a row; the rows are 3to1-influence25" in capsys.readouterr().err
+
+
+def test_an_interrupted_row_says_so_after_its_program_has_ended():
+    before = signal.getsignal(signal.SIGTERM)
+
+    def interrupt():
+        while signal.getsignal(signal.SIGTERM) is before:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert headline.run_to_its_end([sys.executable, "-c", "import time; time.sleep(60)"]) == headline.INTERRUPTED
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert headline.run_to_its_end([sys.executable, "-c", "raise SystemExit(3)"]) == 3
