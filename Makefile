@@ -53,7 +53,7 @@ GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
 # The long lanes boot machines, or install everything in bare systems. CONTRIBUTING.md lists how long each lane takes.
-LANES := lint sanity fleet unit membw report client molecule local
+LANES := lint sanity fleet unit membw report client molecule systemd local
 LONG_LANES := host redis guests trixie demo
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
@@ -294,6 +294,11 @@ lane-molecule:
 	$(call install,$$(python3 tools/lab.py packages))
 	@echo "== molecule: scenarios that boot nothing: each role on this machine, and what it did seen from outside"
 	@$(MAKE) --no-print-directory -j2 scenario-default $(addprefix scenario-,$(ROOT_SCENARIOS))
+
+lane-systemd:
+	$(call install,mmdebstrap git)
+	@echo "== systemd: roles on a Debian 12 that its own systemd has booted, at native speed"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd --durations=10
 
 lane-redis:
 	$(call install,$$(python3 tests/vm/vm.py packages))

@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "playbooks/files"))
 
@@ -49,14 +50,14 @@ exec chroot "$@"
 """
 
 
-def install(suite: str, tree: pathlib.Path) -> None:
-    """Install the system, with a user who may use sudo."""
+def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> None:
+    """Install the system, with a user who may use sudo, and further packages."""
     debian_image.run(
         "unshare",
         "--mount",
         "mmdebstrap",
         "--variant=minbase",
-        f"--include={','.join(PACKAGES_THERE)}",
+        f"--include={','.join([*PACKAGES_THERE, *packages])}",
         suite,
         tree,
         "-",
@@ -69,12 +70,18 @@ def install(suite: str, tree: pathlib.Path) -> None:
     (tree / "etc/sudoers.d" / USER).write_text(f"{USER} ALL=(ALL) NOPASSWD: ALL\n", encoding="utf-8")
 
 
-def enter(tree: pathlib.Path, command: list[str], user: str) -> int:
-    """Clone what is committed here into the home of a user, run a command there, and return its exit status."""
-    home = pathlib.Path("/root" if user == "root" else f"/home/{user}")
-    place = home / "density"
+def clone(tree: pathlib.Path, user: str) -> pathlib.Path:
+    """Clone what is committed here into the home of a user there, and return its path there."""
+    place = pathlib.Path("/root" if user == "root" else f"/home/{user}") / "density"
     debian_image.run("git", "clone", "--quiet", "--no-local", ROOT, tree / place.relative_to("/"))
     debian_image.run("chroot", tree, "chown", "--recursive", f"{user}:", place)
+    return place
+
+
+def enter(tree: pathlib.Path, command: list[str], user: str) -> int:
+    """Run a command in a clone in the home of a user, and return its exit status."""
+    place = clone(tree, user)
+    home = place.parent
     inside = ["runuser", "-u", user, "--", "env", f"HOME={home}", "sh", "-c", f"cd {place} && {shlex.join(command)}"]
     return subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", str(tree), *inside],
