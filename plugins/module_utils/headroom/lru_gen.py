@@ -175,6 +175,8 @@ class LruGen:
                 try:
                     set_kernel_file(self._files.path(GENERATIONS), command)
                 except OSError as error:
+                    if path not in self._read():
+                        continue  # the unit has just stopped
                     raise LruGenError(f"the kernel refused a new generation ({command}): {error.strerror}") from error
 
     def _read(self) -> dict[str, Group]:

@@ -44,6 +44,8 @@ _LEAST_TAKEN = 2**20
 _GROUPS_1, _GROUPS_2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 # System calls that have the same number on all architectures, and MADV_WILLNEED.
 _PIDFD_OPEN, _PROCESS_MADVISE, _WILLNEED = 434, 440, 3
+# What the kernel says of a control group that was removed, because its VM has stopped.
+_GONE = (errno.ENOENT, errno.ENODEV)
 
 
 class ReclaimError(Exception):
@@ -76,14 +78,18 @@ class _Group:
             finally:
                 self.put_back()
         except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EBUSY):  # it reclaimed what it could
+            if error.errno in (errno.EAGAIN, errno.EBUSY, *_GONE):  # it reclaimed what it could
                 return False
             raise ReclaimError(f"the kernel refused to reclaim ({self._file}): {error.strerror}") from error
 
     def put_back(self) -> None:
-        """Set the limit as it was."""
+        """Set the limit as it was, if there still is one."""
         if self._limit is not None:
-            set_kernel_file(self._file, self._limit)
+            try:
+                set_kernel_file(self._file, self._limit)
+            except OSError as error:
+                if error.errno not in _GONE:
+                    raise
 
 
 def usable(files: HostFiles, path: str) -> bool:

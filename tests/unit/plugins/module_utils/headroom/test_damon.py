@@ -85,3 +85,11 @@ def test_what_was_set_is_undone_after_an_error(idle):
         raise KeyError
     assert (idle / "nr_kdamonds").read_text("ascii") == "0"
     assert (idle / "0" / "state").read_text("ascii") == "off"
+
+
+def test_a_step_that_the_kernel_refuses_is_named_and_everything_undone(idle):
+    """A kernel without CONFIG_DAMON_PADDR refuses the operations; here there is not even a file for them."""
+    refused = r"^the kernel refused DAMON \(what it watches\): No such file or directory$"
+    with pytest.raises(damon.DamonError, match=refused), damon.Damon([1, 2], str(idle)) as monitor:
+        monitor.prepare(0, [1, 2])
+    assert (idle / "nr_kdamonds").read_text("ascii") == "0"

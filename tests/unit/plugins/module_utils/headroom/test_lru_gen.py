@@ -100,6 +100,15 @@ def test_what_speaks_against_it(host, changes, probe, reason):
             lru_gen.LruGen(files, [], probe)
 
 
+def test_a_file_that_cannot_be_read_is_named(host, tmp_path):
+    """The kernel's lockdown refuses it; root of this test may read any file, but not a directory."""
+    files = host(debugfs=False)
+    (tmp_path / lru_gen.GENERATIONS[1:]).mkdir(parents=True)
+    reason = "^/sys/kernel/debug/lru_gen cannot be read: Is a directory$"
+    with pytest.raises(lru_gen.LruGenError, match=reason):
+        lru_gen.LruGen(files, [], False)
+
+
 def test_a_vm_under_kvm_is_refused(host, tmp_path):
     """The kernel does not look into the page tables of its guest, so that everything there would seem cold."""
     files = host()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
@@ -80,3 +81,17 @@ def test_a_limit_is_as_before_after_each_step(host, tmp_path, limit):
     group = reclaim._Group(host(**texts), "/a")
     assert group.take(4096)
     assert (tmp_path / "sys/fs/cgroup/memory/a/memory.limit_in_bytes").read_text("ascii")[: len(limit)] == limit
+
+
+def test_the_group_of_a_vm_that_has_stopped_has_no_limit_to_restore(host, tmp_path):
+    """The others are still restored."""
+    directory = "__sys__fs__cgroup__memory__{}__memory.{}"
+    texts = {directory.format(name, "limit_in_bytes"): "1048576" for name in "ab"}
+    texts.update({directory.format(name, "usage_in_bytes"): "900000" for name in "ab"})
+    files = host(**texts)
+    stopped, running = (reclaim._Group(files, f"/{name}") for name in "ab")
+    shutil.rmtree(tmp_path / "sys/fs/cgroup/memory/a")
+
+    assert not stopped.take(4096)
+    stopped.put_back()
+    assert running.take(4096)
