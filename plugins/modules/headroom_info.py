@@ -38,11 +38,18 @@ options:
     default: [1, 3, 10, 30, 60, 180, 300]
   pages:
     description:
-      - How many pages of each unit are watched for each age, 50 to 20,000. With the default, the error is at most 5
-        percent of the memory of a unit, more where the memory is in huge pages.
-      - At most 20,000 pages are watched for each age, whatever the number of units.
+      - How many pages of each unit are watched for each age at most, 50 to 20,000. With the default, the error is at
+        most 5 percent of the memory of a unit, more where the memory is in huge pages.
+      - There are fewer where O(cpu_percent) does not allow as many, and at most 20,000 for each age, whatever the
+        number of units. The interval of each age says what that costs in exactness.
     type: int
     default: 500
+  cpu_percent:
+    description:
+      - How much of one CPU a look by DAMON may take while it lasts, 0.1 to 100 percent. It first tries what a page
+        costs on this host. Ten pages of each unit are watched whatever they cost.
+    type: float
+    default: 5
   probe:
     description:
       - Whether memory of the units may be evicted to see what comes back, if nothing else can measure it. It also
@@ -171,6 +178,7 @@ def main() -> None:
             "units": {"type": "list", "elements": "str", "default": []},
             "ages": {"type": "raw", "default": list(look.AGES)},
             "pages": {"type": "int", "default": look.PAGES},
+            "cpu_percent": {"type": "float", "default": look.CPU_PERCENT},
             "probe": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
@@ -183,12 +191,12 @@ def main() -> None:
         ages = sorted(numbers("ages", given["ages"], look.RANGES["ages"]))
         if len(ages) > look.MOST_AGES:
             raise SettingError(f"ages: {len(ages)} ages are too many; there must be at most {look.MOST_AGES}")
-        pages = number("pages", given["pages"], look.RANGES["pages"])
+        pages, cpu_percent = (number(name, given[name], look.RANGES[name]) for name in ("pages", "cpu_percent"))
         units.check(given["units"])
         found = units.find(files, given["units"])
     except SettingError as error:
         module.fail_json(msg=str(error))
-    seen = look.Look(files, found, ages, pages).take(active=not module.check_mode, probe=given["probe"])
+    seen = look.Look(files, found, ages, pages, cpu_percent).take(not module.check_mode, given["probe"])
     module.exit_json(changed=False, headroom=seen)
 
 

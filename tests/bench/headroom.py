@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Does the forecast of a fleet that is only watched hold once the fleet is squeezed?
 
-    python tests/bench/headroom.py [--influence N] [--rate N] [--busy SHARE] [--tier zram|file] [--write]
-    python tests/bench/headroom.py --cost [--write]
+    python tests/bench/headroom.py [--influence N] [--rate N] [--hot SHARE] [--busy SHARE] [--tier zram|file] [--write]
+    python tests/bench/headroom.py --cost|--latency [--write]
 
 Fills real Redis servers in a control group, loads them, and reads their active memory as headroom_info does, while
 nothing is squeezed. Then it gives the same fleet less and less DRAM, holds each size for five reuse ages, and compares
 the page-ins with the forecast. Equal servers in a DRAM of one half are what twice as many are in the whole, so each
-size also says how far the forecast number of servers is from the one that was held. One load takes about five minutes.
-With --cost it looks at processes of which half of the memory is active instead, with samples of several sizes, and
-shows the CPU time of each next to its error; and it loads a Redis in pairs of runs, with and without a look. Needs
+size also says how far the forecast number of servers is from the one that was held. A load takes four minutes.
+With --cost it looks at processes of which half of the memory is active, with and without a limit of the CPU time, and
+shows that time next to the error. With --latency it loads a Redis in pairs of runs, with and without a look. Needs
 root, zram and the memory controller of version 1. With --write the figures go to docs/bench/short.md, next to those of
 other loads.
 """
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import itertools
 import os
 import pathlib
 import random
@@ -37,9 +38,9 @@ import machine
 import one_redis
 import ramp_causes
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import MOST_REGIONS
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.host import unit_memory
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import DAMON, Look
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import PAGES as PAGES_BY_DEFAULT
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, vmstat
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model
@@ -49,7 +50,9 @@ MIB = 2**20
 PORT, SERVERS, KEYS = 26_700, 18, 10_000
 AGES, PAGES = (1, 2, 4, 8, 16, 32), 20_000
 # Each size is the one in which pages are evicted at this age; from the one that is squeezed least.
-REUSE_AGES = (20, 12, 8, 4)
+REUSE_AGES = (16, 8, 4)
+# The share of the requests that go to the hot set.
+TO_HOT = 0.9
 # In units of the reuse age: a size is held so long, and its page-ins count from then on.
 HELD, COUNTED_FROM, LEAST_HELD_S = 5, 2, 25
 # What a forecast may be off by, relative to what was held: its page-ins, and its number of servers.
@@ -65,7 +68,8 @@ _COLUMNS = (
 PAIRS, PAIR_RATE, LATENCIES = 12, 2000, {"avg_us": "the average is", "p99_us": "the p99"}
 _COST_COLUMNS = (
     "units",
-    "pages for each age",
+    "ages, s",
+    "may take, % of one CPU",
     "error, % of a unit",
     "furthest from the truth, %",
     "CPU of the module, s",
@@ -73,7 +77,9 @@ _COST_COLUMNS = (
     "% of one CPU",
 )
 LOAD = pathlib.Path(__file__).resolve().parents[1] / "local" / "memory_load.py"
-COST_UNITS, COST_PAGES, COST_MIB, COST_AGES = (10, 50), (100, 500, 2000), 32, (1, 3, 10, 20)
+COST_UNITS, COST_PERCENT, COST_MIB = (10, 50), (5, 100), 32
+# Those of the first look of headroom.yml, and twice as long.
+COST_AGES = ((1, 3, 10), (1, 3, 10, 20))
 PAGE_CLUSTER = pathlib.Path("/proc/sys/vm/page-cluster")
 
 Units = list[dict[str, t.Any]]
@@ -132,10 +138,11 @@ class Fleet:
                 subprocess.run(
                     [self._client, "--compressibility=0.72", "fill", *words], check=True, capture_output=True
                 )
-            load = [str(self._options.influence), str(self._options.rate), "100", "--duration", "900"]
             for number in range(round(SERVERS * self._options.busy)):
-                words = ["test", str(PORT + number), "1000", str(KEYS), *load, "--pacing", "sleep"]
-                self._clients.append(subprocess.Popen([self._client, *words], stdout=subprocess.DEVNULL))
+                for keys, rate in requests(self._options):
+                    words = [str(PORT + number), "1000", str(keys), str(self._options.influence), f"{rate:g}", "100"]
+                    command = [self._client, "test", *words, "--duration", "900", "--pacing", "sleep"]
+                    self._clients.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
         except BaseException:
             self.__exit__()
             raise
@@ -154,7 +161,7 @@ class Fleet:
             raise RuntimeError(f"ended meanwhile: {ended}")
 
     def look(self) -> dict[str, t.Any]:
-        return Look(HostFiles(), self._units(), AGES, PAGES).take(methods=(DAMON,))
+        return Look(HostFiles(), self._units(), AGES, PAGES, cpu_percent=100).take(methods=(DAMON,))
 
     def resident(self) -> int:
         return sum(unit_memory(HostFiles(), unit)["resident"] for unit in self._units())
@@ -176,6 +183,13 @@ class Fleet:
             now -= MIB
             charged_dram.write(file, now)
         charged_dram.write(file, value)
+
+
+def requests(options: argparse.Namespace) -> list[tuple[int, float]]:
+    """Return how many keys, from the first, get how many requests a second. A hot set gets some of its own."""
+    if not options.hot:
+        return [(KEYS, options.rate)]
+    return [(round(KEYS * options.hot), options.rate * TO_HOT), (KEYS, options.rate * (1 - TO_HOT))]
 
 
 def page_ins(seconds: float) -> float:
@@ -243,9 +257,10 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, t.Any], list[Size]]:
 def lines(options: argparse.Namespace, look: dict[str, t.Any], sizes: t.Sequence[Size], load: float) -> t.Iterator[str]:
     """Yield the lines of a load in the page."""
     busy = "" if options.busy == 1 else f", {options.busy:.0%} of the servers busy and the others idle"
+    hot = f", {TO_HOT:.0%} of them to {options.hot:.0%} of the keys" if options.hot else ""
     cost = look["cost"]
     share = (cost["cpu_s"] + cost["kernel_cpu_s"]) / cost["seconds"]
-    yield f"### Influence {options.influence}, {options.rate} requests/s, {options.tier}{busy}"
+    yield f"### Influence {options.influence}, {options.rate} requests/s{hot}, {options.tier}{busy}"
     yield ""
     yield (
         f"{datetime.date.today()}, load average {load:.2f} at the start. The look took {share:.1%} of one CPU for "
@@ -282,8 +297,9 @@ def cost() -> t.Iterator[str]:
     yield "### Cost and error"
     yield ""
     yield (
-        f"{datetime.date.today()}: processes with {COST_MIB} MiB each, of which half is active, at the ages "
-        f"{', '.join(map(str, COST_AGES))} s. The error is the widest half of an interval at 95 %."
+        f"{datetime.date.today()}, load average {os.getloadavg()[0]:.2f} at the start: processes with {COST_MIB} MiB "
+        f"each, of which half is active. At most {PAGES_BY_DEFAULT} pages of each are watched for each age. The error "
+        "is the widest half of an interval at 95 %."
     )
     yield ""
     yield f"| {' | '.join(_COST_COLUMNS)} |"
@@ -299,18 +315,17 @@ def cost() -> t.Iterator[str]:
                 if not process.stdout or process.stdout.readline() != b"ready\n":
                     raise RuntimeError("a load did not start")
             units = [Unit(f"load-{number}", "process", (each.pid,)) for number, each in enumerate(processes)]
-            for pages in COST_PAGES:
-                look = Look(HostFiles(), units, COST_AGES, pages).take(methods=(DAMON,))
+            for ages, percent in itertools.product(COST_AGES, COST_PERCENT):
+                look = Look(HostFiles(), units, ages, cpu_percent=percent).take(methods=(DAMON,))
                 if look["reason"]:
                     raise RuntimeError(look["reason"])
-                yield cost_row(count, pages, look)
-
-    yield ""
-    yield from latency()
+                yield cost_row(count, ages, percent, look)
 
 
 def latency() -> t.Iterator[str]:
     """Yield what a look at a loaded Redis changes for its clients."""
+    yield "### Cost and latency"
+    yield ""
     found: dict[tuple[str, bool], list[float]] = {(name, looks): [] for name in LATENCIES for looks in (False, True)}
     with one_redis.filled_redis() as redis:
         redis_unit = Unit("redis", "process", (redis.process.pid,))
@@ -318,7 +333,7 @@ def latency() -> t.Iterator[str]:
             for looks in (number % 2 == 0, number % 2 == 1):
                 client = one_redis.launch(redis.port, PAIR_RATE, "--pacing=sleep")
                 if looks:
-                    look = Look(HostFiles(), [redis_unit], (1, 2), PAGES).take(methods=(DAMON,))
+                    look = Look(HostFiles(), [redis_unit], (1, 2), PAGES, cpu_percent=100).take(methods=(DAMON,))
                     if look["reason"]:
                         raise RuntimeError(look["reason"])
                 measured = one_redis.result(client)["latency"]["intended"]
@@ -337,19 +352,20 @@ def latency() -> t.Iterator[str]:
     )
 
 
-def cost_row(count: int, pages: int, look: dict[str, t.Any]) -> str:
+def cost_row(count: int, ages: t.Sequence[int], percent: float, look: dict[str, t.Any]) -> str:
     """Return the line of a look in the table of costs."""
-    ages = [(unit["stretchable_bytes"], age) for unit in look["units"] for age in unit["ages"]]
-    error = max((age["high_bytes"] - age["low_bytes"]) / 2 / size for size, age in ages)
+    seen = [(unit["stretchable_bytes"], age) for unit in look["units"] for age in unit["ages"]]
+    error = max((age["high_bytes"] - age["low_bytes"]) / 2 / size for size, age in seen)
     active = COST_MIB * MIB / 2
     # What else a load has, its interpreter, is active or not.
     off = max(
-        max(active - age["active_bytes"], age["active_bytes"] - active - size + 2 * active) / size for size, age in ages
+        max(active - age["active_bytes"], age["active_bytes"] - active - size + 2 * active) / size for size, age in seen
     )
     spent = look["cost"]
     cells = (
         str(count),
-        str(min(pages, MOST_REGIONS // count)),
+        ", ".join(map(str, ages)),
+        f"{percent:g}",
         f"{100 * error:.1f}",
         f"{100 * max(0, off):.1f}",
         f"{spent['cpu_s']:.2f}",
@@ -361,7 +377,8 @@ def cost_row(count: int, pages: int, look: dict[str, t.Any]) -> str:
 
 def merged(old: str, title: str, new: str) -> str:
     """Return the loads of a section with one of them replaced or added."""
-    loads = [each for each in re.split(r"(?m)^(?=### )", old) if each.startswith("### ") and not each.startswith(title)]
+    parts = re.split(r"(?m)^(?=### )", old)
+    loads = [each for each in parts if each.startswith("### ") and each.splitlines()[0] != title]
     return "\n\n".join(each.strip() for each in sorted([*loads, new]))
 
 
@@ -369,13 +386,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--influence", type=int, default=25)
     parser.add_argument("--rate", type=int, default=50)
+    parser.add_argument(
+        "--hot", type=float, default=0.0, help=f"the keys that get {TO_HOT:.0%}% of the requests, a share"
+    )
     parser.add_argument("--busy", type=float, default=1.0, help="the share of the servers that have a load")
     parser.add_argument("--tier", choices=("zram", "file"), default="zram")
     parser.add_argument("--cost", action="store_true")
+    parser.add_argument("--latency", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     load = os.getloadavg()[0]
-    text = "\n".join(cost() if options.cost else lines(options, *measure(options), load))
+    if options.cost or options.latency:
+        text = "\n".join(cost() if options.cost else latency())
+    else:
+        text = "\n".join(lines(options, *measure(options), load))
     print(text)
     if options.write:
         page = machine.SHORT.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import pytest
@@ -49,9 +50,15 @@ def test_the_size_that_has_as_many_page_ins(units):
 
 
 def test_a_load_replaces_its_own_figures_only():
-    old = "What it is.\n\n### Influence 0\n\n1\n\n### Influence 25\n\n2\n"
+    old = "What it is.\n\n### Influence 0\n\n1\n\n### Influence 25\n\n2\n\n### Influence 25, idle\n\n3\n"
     assert (
-        headroom.merged(old, "### Influence 25", "### Influence 25\n\n3")
-        == "### Influence 0\n\n1\n\n### Influence 25\n\n3"
+        headroom.merged(old, "### Influence 25", "### Influence 25\n\n4")
+        == "### Influence 0\n\n1\n\n### Influence 25\n\n4\n\n### Influence 25, idle\n\n3"
     )
     assert headroom.merged("No figures yet.", "### Influence 0", "### Influence 0\n\n4") == "### Influence 0\n\n4"
+
+
+@pytest.mark.parametrize(("hot", "clients"), [(0.0, [(10_000, 50)]), (0.2, [(2000, 45), (10_000, 5)])])
+def test_a_hot_set_gets_requests_of_its_own(hot, clients):
+    options = argparse.Namespace(hot=hot, rate=50)
+    assert headroom.requests(options) == [(keys, pytest.approx(rate)) for keys, rate in clients]

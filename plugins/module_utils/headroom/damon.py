@@ -86,6 +86,7 @@ class Damon:
     def __init__(self, ages: t.Sequence[float], admin: str = ADMIN) -> None:
         self._ages, self._admin = ages, admin
         self._regions = 0
+        self._frames: list[set[int]] = [set() for _age in ages]
         self._cpu: dict[int, float] = {}
         refuse(admin)
 
@@ -111,6 +112,7 @@ class Damon:
             frames: the page frames, sorted, each once.
         """
         self._regions = max(self._regions, len(frames))
+        self._frames[number] = set(frames)
         size = os.sysconf("SC_PAGE_SIZE")
         context = f"{self._admin}/{number}/contexts/0"
         interval = round(self._ages[number] * 1e6)
@@ -123,9 +125,10 @@ class Damon:
                 set_kernel_file(f"{context}/monitoring_attrs/intervals/{name}", interval)
             set_kernel_file(f"{context}/targets/nr_targets", 1)
             set_kernel_file(f"{context}/targets/0/regions/nr_regions", len(frames))
-            for position, frame in enumerate(frames):
-                set_kernel_file(f"{context}/targets/0/regions/{position}/start", frame * size)
-                set_kernel_file(f"{context}/targets/0/regions/{position}/end", (frame + 1) * size)
+            with _directory(f"{context}/targets/0/regions") as regions:
+                for position, frame in enumerate(frames):
+                    set_kernel_file(f"{position}/start", frame * size, regions)
+                    set_kernel_file(f"{position}/end", (frame + 1) * size, regions)
             scheme = f"{context}/schemes/0"
             set_kernel_file(f"{context}/schemes/nr_schemes", 1)
             set_kernel_file(f"{scheme}/action", "stat")
@@ -190,6 +193,11 @@ class Damon:
             taken += ends
         return found
 
+    def seconds(self, passes: t.Sequence[int]) -> float:
+        """Return how long it takes to look at each age so often."""
+        every = zip(self.starts(passes), self._ages, passes)
+        return max(start + age * turns for start, age, turns in every)
+
     @property
     def cpu_seconds(self) -> float:
         """The CPU time that the kdamonds had taken when they were last asked."""
@@ -200,14 +208,26 @@ class Damon:
         self._cpu[number] = process_ticks(stat) / os.sysconf("SC_CLK_TCK")
 
     def _accessed(self, number: int) -> set[int]:
-        size = os.sysconf("SC_PAGE_SIZE")
-        directory = f"{self._admin}/{number}/contexts/0/schemes/0/tried_regions"
+        size, watched = os.sysconf("SC_PAGE_SIZE"), self._frames[number]
         found: set[int] = set()
-        for name in os.listdir(directory):
-            if name.isdigit():
-                first, end = (int(_read(f"{directory}/{name}/{each}")) // size for each in ("start", "end"))
-                found.update(range(first, end))
+        with _directory(f"{self._admin}/{number}/contexts/0/schemes/0/tried_regions") as regions:
+            for name in os.listdir(regions):
+                if name.isdigit():
+                    first = int(_read(f"{name}/start", regions)) // size
+                    found.add(first)
+                    if first + 1 in watched:  # the kernel merges regions that adjoin
+                        found.update(range(first, int(_read(f"{name}/end", regions)) // size))
         return found
+
+
+@contextlib.contextmanager
+def _directory(path: str) -> t.Iterator[int]:
+    """Open a directory: paths that begin at it are shorter for the kernel, too, which matters for many files."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _sleep_until(at: float) -> None:
@@ -251,8 +271,8 @@ def _named(step: str) -> t.Iterator[None]:
         raise DamonError(f"the kernel refused DAMON ({step}): {error.strerror}") from error
 
 
-def _read(path: str) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _read(path: str, directory: int | None = None) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         return os.read(descriptor, 4096).decode().strip()
     finally:

@@ -27,10 +27,15 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 RANGES: Ranges = {
     "ages": Range(int, 1, 3600, "seconds"),
     "pages": Range(int, 50, 20_000, "pages"),
+    "cpu_percent": Range(float, 0.1, 100, "percent"),
 }
 AGES = (1, 3, 10, 30, 60, 180, 300)
 MOST_AGES = 12
-PAGES = 500
+PAGES, CPU_PERCENT = 500, 5.0
+# So many pages of a unit are watched whatever they cost.
+_LEAST_PAGES = 10
+# What a page costs is measured with so many; to find it and to set it up is one, to remove it and each pass are these.
+_TRIED_PAGES, _REMOVING, _PASS = 500, 0.1, 0.5
 # Short ages are looked at several times, and the mean counts.
 _MOST_PASSES = 3
 # At 95 %.
@@ -82,12 +87,22 @@ class Look:
     Args:
         units: whose memory is looked at.
         ages: in seconds, increasing.
-        pages: how many pages of each unit are watched for each age.
+        pages: how many pages of each unit are watched for each age, at most.
+        cpu_percent: of one CPU while the look lasts. There are fewer pages where so many would cost more.
     """
 
-    def __init__(self, files: HostFiles, units: t.Sequence[Unit], ages: t.Sequence[int], pages: int = PAGES) -> None:
+    def __init__(
+        self,
+        files: HostFiles,
+        units: t.Sequence[Unit],
+        ages: t.Sequence[int],
+        pages: int = PAGES,
+        cpu_percent: float = CPU_PERCENT,
+    ) -> None:
         self._files, self._units, self._ages = files, units, ages
         self._pages = max(1, min(pages, MOST_REGIONS // max(1, len(units))))
+        self._passes = [max(1, min(_MOST_PASSES, ages[-1] // age)) for age in ages]
+        self._cpu_share = cpu_percent / 100
         self._memory = [host.unit_memory(files, unit) for unit in units]
 
     def take(self, active: bool = True, probe: bool = False, methods: t.Sequence[str] = METHODS) -> dict[str, t.Any]:
@@ -157,16 +172,28 @@ class Look:
                 raise DamonError("the kernel does not show page frames to this user; set become: true")
             with Damon(self._ages) as damon:
                 source = random.Random(0)
-                drawn = [page_files.draw(unit, self._pages * len(self._ages), source) for unit in self._units]
+                pages = min(self._pages, max(_LEAST_PAGES, self._affordable(damon, page_files)))
+                drawn = [page_files.draw(unit, pages * len(self._ages), source) for unit in self._units]
                 samples = _assigned([each.pages for each in drawn], len(self._ages))
                 shares, cpu = self._watch(damon, page_files, samples)
         finally:
             page_files.close()
         pinned = [each.pinned / max(1, len(each.pages) + each.pinned + each.hidden) for each in drawn]
-        return _Measured([self._means(number, samples, shares) for number in range(len(drawn))], [], pinned, cpu)
+        worth = [_effective(sample) for sample in samples]
+        return _Measured([self._means(number, worth, shares) for number in range(len(drawn))], [], pinned, cpu)
+
+    def _affordable(self, damon: Damon, page_files: PageFiles) -> int:
+        """Return how many pages of each unit and age cost the CPU time that a look may take, by trying some."""
+        largest = max(range(len(self._units)), key=lambda number: self._memory[number]["resident"])
+        began = time.process_time()
+        pages = page_files.draw(self._units[largest], _TRIED_PAGES, random.Random(0)).pages
+        damon.prepare(0, sorted(_one_for_each_folio([_Watched(largest, page) for page in pages])))
+        each = (time.process_time() - began) / max(1, len(pages))
+        all_ages = sum(1 + _REMOVING + _PASS * passes for passes in self._passes)
+        return int(self._cpu_share * damon.seconds(self._passes) / (each * all_ages * len(self._units)))
 
     def _means(
-        self, number: int, samples: t.Sequence[t.Sequence[_Watched]], shares: t.Sequence[_Passes]
+        self, number: int, worth: t.Sequence[t.Mapping[int, float]], shares: t.Sequence[_Passes]
     ) -> dict[int, _Active]:
         """Return what was seen of a unit at each age."""
         found = {}
@@ -174,21 +201,20 @@ class Look:
             known = [(took, each[number]) for took, each in shares[position] if number in each]
             if known:
                 took, share = (sum(figures) / len(known) for figures in zip(*known))
-                effective = _effective([each for each in samples[position] if each.unit == number])
-                found[age] = _Active(took, share, *interval(share, effective))
+                found[age] = _Active(took, share, *interval(share, worth[position][number]))
         return found
 
     def _watch(
         self, damon: Damon, page_files: PageFiles, samples: t.Sequence[t.Sequence[_Watched]]
     ) -> tuple[list[_Passes], float]:
         """Watch all ages at the same time."""
-        for number, sample in enumerate(samples):
-            frames = sorted({each.page.frame for each in _one_for_each_folio(sample) if each.page.frame is not None})
-            damon.prepare(number, frames)
+        frames = [_one_for_each_folio(sample) for sample in samples]
+        for number, of_age in enumerate(frames):
+            damon.prepare(number, sorted(of_age))
         shares: list[_Passes] = [[] for _age in self._ages]
-        passes = [max(1, min(_MOST_PASSES, self._ages[-1] // age)) for age in self._ages]
-        for number, took, accessed in damon.watch(passes):
-            shares[number].append((took, _shares(samples[number], accessed, page_files, len(self._units))))
+        for number, took, accessed in damon.watch(self._passes):
+            folios = {frames[number][frame] for frame in accessed if frame in frames[number]}
+            shares[number].append((took, _shares(samples[number], folios, page_files, len(self._units))))
         return shares, damon.cpu_seconds
 
     def _document(self, number: int, measured: _Measured, reason: str | None) -> dict[str, t.Any]:
@@ -248,8 +274,10 @@ def _assigned(pages: t.Sequence[t.Sequence[Sampled]], ages: int) -> list[list[_W
     return found
 
 
-def _one_for_each_folio(sample: t.Sequence[_Watched]) -> list[_Watched]:
-    return list({each.page.folio: each for each in sample if each.page.folio is not None}.values())
+def _one_for_each_folio(sample: t.Sequence[_Watched]) -> dict[int, int]:
+    """Return the frames to watch, with the folio of each."""
+    folios = {page.folio: page.frame for _unit, page in sample if page.folio is not None and page.frame is not None}
+    return {frame: folio for folio, frame in folios.items()}
 
 
 def _shares(sample: t.Sequence[_Watched], accessed: set[int], page_files: PageFiles, units: int) -> dict[int, float]:
@@ -257,9 +285,11 @@ def _shares(sample: t.Sequence[_Watched], accessed: set[int], page_files: PageFi
 
     A page that was swapped and is back was accessed, and one that is swapped now was not. A page that no longer exists,
     or that the kernel has moved to another frame, says nothing.
+
+    Args:
+        accessed: the folios that were accessed.
     """
     counted, active = [0] * units, [0] * units
-    watched = {each.page.folio: each.page.frame for each in _one_for_each_folio(sample)}
     for unit, page in sample:
         exists, frame = page_files.frame_of(page)
         if not exists or (page.frame is not None and frame not in (None, page.frame)):
@@ -268,17 +298,20 @@ def _shares(sample: t.Sequence[_Watched], accessed: set[int], page_files: PageFi
         if page.frame is None:
             active[unit] += frame is not None
         elif frame is not None:
-            active[unit] += watched[page.folio] in accessed
+            active[unit] += page.folio in accessed
     return {unit: active[unit] / count for unit, count in enumerate(counted) if count}
 
 
-def _effective(sample: t.Sequence[_Watched]) -> float:
-    """Return how many independent pages a sample is worth: pages of one folio are not independent."""
-    weights: dict[t.Any, int] = {}
-    for _unit, page in sample:
+def _effective(sample: t.Sequence[_Watched]) -> dict[int, float]:
+    """Return, for each unit, how many independent pages its sample is worth: those of one folio are not independent."""
+    weights: dict[int, dict[t.Any, int]] = {}
+    for unit, page in sample:
         key = page.folio if page.folio is not None else (page.pid, page.number)
-        weights[key] = weights.get(key, 0) + 1
-    return len(sample) ** 2 / sum(weight**2 for weight in weights.values())
+        of_unit = weights.setdefault(unit, {})
+        of_unit[key] = of_unit.get(key, 0) + 1
+    return {
+        unit: sum(each.values()) ** 2 / sum(weight**2 for weight in each.values()) for unit, each in weights.items()
+    }
 
 
 def interval(share: float, effective: float) -> tuple[float, float]:

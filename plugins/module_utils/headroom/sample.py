@@ -88,21 +88,11 @@ class PageFiles:
         """
         areas = [area for pid in unit.pids for area in self._areas(pid)]
         total = sum(size for _pid, _first, size in areas)
-        drawn = Drawn([], 0, 0)
-        if not total:
-            return drawn
-        pinned = hidden = 0
-        if total <= count * _TRIES:
-            places: t.Iterable[int] = random_source.sample(range(total), total)
-        else:
-            places = (random_source.randrange(total) for _try in range(count * _TRIES))
-        seen: set[tuple[int, int]] = set()
         starts = _starts(areas)
-        for place in places:
+        drawn = Drawn([], 0, 0)
+        pinned = hidden = 0
+        for place in _in_random_order(total, count * _TRIES, random_source):
             pid, number = _locate(areas, starts, place)
-            if (pid, number) in seen:
-                continue
-            seen.add((pid, number))
             entry = self._entry(pid, number)
             if entry & _PRESENT:
                 frame = entry & _FRAME
@@ -110,7 +100,8 @@ class PageFiles:
                 if flags & (_ZERO_PAGE | _HUGETLB):
                     continue
                 folio = self._folio(frame, flags)
-                flags |= self._page_flags(folio)  # before Linux 6.9, only the first page of a folio had its flags
+                if folio != frame:  # before Linux 6.9, only the first page of a folio had its flags
+                    flags |= self._page_flags(folio)
                 if flags & _UNEVICTABLE:
                     pinned += 1
                 elif not flags & _LRU:
@@ -182,6 +173,21 @@ class PageFiles:
                 major, minor = mount.number.split(":")
                 found.add(f"{int(major):02x}:{int(minor):02x}")
         return found
+
+
+def _in_random_order(total: int, most: int, source: random.Random) -> t.Iterator[int]:
+    """Yield numbers below a total, each at most once and in random order, without a list of all of them.
+
+    Args:
+        total: the numbers that there are.
+        most: how many of them are yielded.
+        source: of the order.
+    """
+    moved: dict[int, int] = {}
+    for left in range(total, max(0, total - most), -1):
+        place = int(source.random() * left)
+        yield moved.get(place, place)
+        moved[place] = moved.pop(left - 1, left - 1)
 
 
 def _starts(areas: t.Sequence[tuple[int, int, int]]) -> list[int]:

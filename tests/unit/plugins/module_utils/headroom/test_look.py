@@ -40,8 +40,8 @@ def test_pages_of_one_folio_are_worth_one():
     separate = [look._Watched(0, page(number, number)) for number in range(100)]
     together = [look._Watched(0, page(number, number, folio=number // 10)) for number in range(100)]
 
-    assert look._effective(separate) == pytest.approx(100)
-    assert look._effective(together) == pytest.approx(10)
+    assert look._effective(separate) == {0: pytest.approx(100)}
+    assert look._effective(together) == {0: pytest.approx(10)}
 
 
 def test_an_interval_holds_as_often_as_it_says():
