@@ -15,7 +15,8 @@ description:
   - Public. Its options and results stay compatible within a major version.
   - Says for each profile how many Redis servers or VMs fit into the DRAM and the tier beyond it, and why not more. Says
     the same of fleets of given sizes, and how long a study of them takes. Writes C(plan.json) and C(plan.txt).
-  - It says nothing about latency. P(memstretch.density.density#module) measures whether so many are fast enough.
+  - It says nothing about latency, but with O(headroom) how long a VM is forecast to wait for page-ins.
+    P(memstretch.density.density#module) measures whether so many are fast enough.
   - The playbook C(plan.yml) uses it with the profiles as they would be on the hosts.
   - Runs on the controller.
 extends_documentation_fragment:
@@ -51,6 +52,14 @@ options:
   density:
     description: The same from a density, the name of a result of P(memstretch.density.density#module). Its largest
       fleet in DRAM counts.
+    type: str
+    default: ""
+  headroom:
+    description:
+      - Name of a result of P(memstretch.density.headroom#module), below O(results_dir). The fleet is then a mix of the
+        VMs or other units that were seen there, with the memory that they used, its compression, and how much of it was
+        active.
+      - It excludes O(baseline_run), O(density) and O(vm_memory).
     type: str
     default: ""
   vm_memory:
@@ -107,17 +116,21 @@ density_plan:
     capacity:
       description:
         - By profile C(servers), how many fit on all machines together, null if that is unknown, at most 100,000.
-        - C(ended_by) says why not more, C(budget_bytes) is the DRAM budget of each machine, null without one.
+        - C(ended_by) says why not more, C(budget_bytes) is the DRAM budget of each machine, null without one, and
+          C(within_waiting) with O(headroom) how many wait for page-ins no longer than they may.
       type: dict
     server:
-      description: One of the fleet, its C(kind), C(bytes), C(resident_bytes) and C(measured_by), null if computed.
+      description:
+        - One of the fleet, its C(kind), C(bytes), C(resident_bytes) and C(measured_by), null if computed.
+        - With O(headroom), of how many it is the mean (C(watched)), and how long it may wait (C(waiting_percent)).
       type: dict
     compression:
       description: Of the pages of a server in zram and zswap, such as 3.59.
       type: float
     fleets:
       description: For each profile and size C(verdict), which is V(fits), V(does not fit) or V(unknown), its
-        C(reasons), and C(needs_bytes), C(dram_bytes), C(tier) and C(tier_bytes) on the C(machine) where it fits worst.
+        C(reasons), and C(needs_bytes), C(dram_bytes), C(tier) and C(tier_bytes) on the C(machine) where it fits worst;
+        with O(headroom) also the forecast C(page_ins_per_second), and C(waiting_percent) of the VM that waits longest.
       type: list
       elements: dict
     duration:

@@ -95,6 +95,15 @@ def measured_density(option: str, results_dir: str, name: str) -> RunDirectory:
     return _measured(option, results_dir, name, "density")
 
 
+def measured_headroom(option: str, results_dir: str, name: str) -> RunDirectory:
+    """Return the directory of an existing answer of headroom.
+
+    Raises:
+        RunError: there is no such answer; the text names the option.
+    """
+    return _measured(option, results_dir, name, "headroom")
+
+
 def _measured(option: str, results_dir: str, name: str, kind: str) -> RunDirectory:
     path = os.path.join(os.path.expanduser(results_dir), name)
     if not name or not os.path.isfile(os.path.join(path, f"{kind}.json")):

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import subprocess
 
 import pytest
+
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer
+from ansible_collections.memstretch.density.tests.unit.fixtures.looks import look_at, unit
 
 from .conftest import LOCAL, ROOT, write_inventory
 
@@ -49,6 +53,26 @@ def test_the_budget_of_a_density_is_the_dram_of_its_plan(fleet):
     )
 
 
+@pytest.mark.usefixtures("needs_root")
+def test_what_headroom_saw_is_planned_for_another_host(fleet):
+    """Two VMs of 20 MiB in the budget of inventories/ramp."""
+    wishes = answer.Wishes(like="", compression=3.0, page_in_us=None, waiting=1, reserve=5)
+    seen = look_at(units=[unit(name, 20 * 2**20) for name in ("vm1", "vm2")])
+    (fleet.results / "look").mkdir(parents=True)
+    document = answer.document({"kv1": seen}, wishes, {"id": "look", "made_at": 1})
+    (fleet.results / "look" / "headroom.json").write_text(json.dumps(document), encoding="utf-8")
+
+    given = ("-e", "profiles=dram,zram", "-e", "fleet_sizes=34", "-e", "density_plan_headroom=look")
+    outcome = fleet.run_playbook(*given, playbook="plan", inventory=ROOT / "inventories" / "ramp" / "hosts.yml")
+    assert outcome.status == 0, outcome.output
+    plan = fleet.document("plan", "plan")
+    assert plan["server"]["bytes"] == 20 * 2**20 and plan["server"]["measured_by"] == "headroom look"
+    assert plan["answer"].startswith("Within 256 MiB of DRAM: dram 12, zram 3") and plan["answer"] in outcome.output
+    dram, zram = plan["fleets"]
+    assert dram["verdict"] == "does not fit" and dram["page_ins_per_second"] is None
+    assert zram["verdict"] == "fits" and zram["page_ins_per_second"] > 0 < zram["waiting_percent"]
+
+
 @pytest.mark.parametrize("keys, value_size", [(9000, 1000), (20_000, 4000)])
 def test_the_memory_of_a_server_is_that_of_a_real_one(fleet, client, keys, value_size):
     fleet.add("a")
@@ -84,8 +108,9 @@ def test_a_mistake_is_named(fleet):
         ({"baseline_run": "none"}, "density_plan_baseline_run: there is no run 'none'"),
         ({"host_reserve": "most"}, "density_plan_host_reserve: 'most' is not a size"),
         ({"density": "none"}, "density_plan_density: there is no density 'none'"),
+        ({"headroom": "none"}, "density_plan_headroom: there is no headroom 'none'"),
         ({"density": "d", "baseline_run": "r"}, "density_plan_baseline_run and density_plan_density exclude each"),
-        ({"density": "d", "vm_memory": "1G"}, "density_plan_density: is for Redis servers that are not in VMs"),
+        ({"density": "d", "vm_memory": "1G"}, "density_plan_density: tells how much memory a server takes, as"),
     ]
     messages = fleet.messages(
         [{"memstretch.density.density_plan": {**common, **case}} for case, dummy in cases],

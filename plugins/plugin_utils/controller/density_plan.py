@@ -18,11 +18,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import (
     Task,
     measured_density,
+    measured_headroom,
     measured_run,
     own_directory,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import machines as forecast_machines
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import measured, plan
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast import measured, plan, watched
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import lines as text_lines
 
@@ -75,21 +76,28 @@ def _checked(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _measured(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the memory of a Redis server as a run or a density measured it, and which; None without one."""
-    given = {name: options[name] for name in ("baseline_run", "density") if options[name]}
+    """Return the memory of a server as a run, a density or headroom measured it, and which; None without one."""
+    given = {name: options[name] for name in ("baseline_run", "density", "headroom") if options[name]}
+    found: dict[str, t.Any] = {"server_bytes": None, "watched": None, "measured_by": None}
     if not given:
-        return {"server_bytes": None, "measured_by": None}
+        return found
     if len(given) > 1:
-        raise SettingError(f"{PREFIX}baseline_run and {PREFIX}density exclude each other; leave one of them out")
+        names = " and ".join(PREFIX + name for name in given)
+        raise SettingError(f"{names} exclude each other; leave one of them out")
     ((name, value),) = given.items()
     if options["vm_memory"]:
-        raise SettingError(f"{PREFIX}{name}: is for Redis servers that are not in VMs; a VM takes its whole memory")
+        raise SettingError(
+            f"{PREFIX}{name}: tells how much memory a server takes, as {PREFIX}vm_memory does; leave one of them out"
+        )
     load = options["run"]["config"]["load"]
     try:
         if name == "density":
-            found = measured.of_density(measured_density(PREFIX + name, options["results_dir"], value), load)
+            directory = measured_density(PREFIX + name, options["results_dir"], value)
+            found["server_bytes"] = measured.of_density(directory, load)
+        elif name == "headroom":
+            found["watched"] = watched.of_headroom(measured_headroom(PREFIX + name, options["results_dir"], value))
         else:
-            found = measured.of_run(measured_run(PREFIX + name, options["results_dir"], value), load)
+            found["server_bytes"] = measured.of_run(measured_run(PREFIX + name, options["results_dir"], value), load)
     except measured.UnknownMemory as error:
         raise SettingError(f"{PREFIX}{name}: {value!r} does not tell the memory of a server: {error}") from error
-    return {"server_bytes": found, "measured_by": f"{name.rpartition('_')[2]} {value}"}
+    return {**found, "measured_by": f"{name.rpartition('_')[2]} {value}"}

@@ -44,6 +44,9 @@ class DoesNotFit(Exception):
 class HostMemory:
     """The memory of a machine under one profile.
 
+    Args:
+        compressed: what the pages of the fleet take in zram and zswap, as a share, unless they hold the load's values.
+
     Attributes:
         total: bytes of memory of the machine.
         budget: bytes of the DRAM budget; None without one.
@@ -61,8 +64,14 @@ class HostMemory:
         arm: t.Mapping[str, t.Any],
         load: t.Mapping[str, t.Any],
         reserve: str,
+        compressed: float | None = None,
     ) -> None:
-        self.name, self._arm, self._load = name, arm, load
+        self.name, self._arm = name, arm
+        self._incompressible = (
+            "this memory does not compress"
+            if compressed is not None
+            else f"these values do not compress (latency_benchmark_compressibility {load['compressibility']:g})"
+        )
         self.total = record["memory"]["total_bytes"]
         self._reserve = size_in_bytes("density_plan_host_reserve", reserve, self.total)
         self.notes: list[str] = (
@@ -78,7 +87,7 @@ class HostMemory:
             self.budget = size_in_bytes(option, self._budget["size"], self.total)
         self._free = 0.0
         self.dram = self._fleets_dram(record, nodes)
-        self._compresses = compression(load) < 1
+        self._compresses = (compression(load) if compressed is None else compressed) < 1
         self.kind, self.capacity = self._beyond(record, nodes)
         self.zram = self._zram_first()
         self.unknown = ""
@@ -124,10 +133,7 @@ class HostMemory:
         if self._pool and kind != "none":
             if self._compresses:
                 return "zswap", float(sum(areas))
-            self.notes.append(
-                "zswap: these values do not compress (latency_benchmark_compressibility), "
-                "so pages that do not fit go to the drives"
-            )
+            self.notes.append(f"zswap: {self._incompressible}, so pages that do not fit go to the drives")
         return kind, float(sum(areas))
 
     def _zram_first(self) -> float:
@@ -136,6 +142,22 @@ class HostMemory:
         if not swap.get("zram_first"):
             return 0.0
         return float(sum(area["size_bytes"] for area in areas if area["priority"] > swap["priority"]))
+
+    @property
+    def tierless(self) -> bool:
+        """Whether there is nothing beyond the DRAM."""
+        return self.kind == "none" or not self.capacity
+
+    def stored(self, compressed: float) -> float:
+        """Return the bytes of pages that zram or the pool of zswap holds, if they compress to such a share."""
+        if self.kind == "zswap":
+            return self._pool / compressed
+        return self.capacity if self.kind == "zram" else self.zram
+
+    @property
+    def drives(self) -> str:
+        """The kind of the drives, also behind zram or zswap."""
+        return str(self._arm["swap"]["kind"]) if self.kind == "zswap" else self.kind
 
     @property
     def _pool(self) -> float:
@@ -158,12 +180,11 @@ class HostMemory:
             self._admit(size, server)
         needs, resident = size * server.bytes, size * server.resident
         # Without a tier kswapd finds nothing to reclaim, so what it would keep free is the fleet's, too.
-        tierless = self.kind == "none" or not self.capacity
-        dram = self.dram + (self._free if tierless and self.budget is None else 0)
+        dram = self.dram + (self._free if self.tierless and self.budget is None else 0)
         beyond = needs - dram
         if beyond <= 0:
             return
-        if tierless:
+        if self.tierless:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, "
                 f"but has {size_text(dram)} of DRAM and no tier beyond it"
@@ -218,8 +239,7 @@ class HostMemory:
         if compressed >= 1:
             raise DoesNotFit(
                 f"{self.name}: the fleet needs {size_text(needs)}, but has {size_text(self.dram)} of DRAM, "
-                "and zram adds nothing because these values do not compress "
-                f"(latency_benchmark_compressibility {self._load['compressibility']:g})"
+                f"and zram adds nothing because {self._incompressible}"
             )
         least = resident + (needs - resident) * compressed
         if least > self.dram:
@@ -254,8 +274,8 @@ class HostMemory:
 
     @property
     def _drives(self) -> str:
-        kind = str(self._arm["swap"]["kind"]) if self.kind == "zswap" else self.kind
-        return {"file": "the swap file", "devices": "drives", "memory_node": "the other NUMA node"}.get(kind, kind)
+        names = {"file": "the swap file", "devices": "drives", "memory_node": "the other NUMA node"}
+        return names.get(self.drives, self.drives)
 
 
 def compression(load: t.Mapping[str, t.Any]) -> float:

@@ -22,7 +22,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.memory
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.options import RANGES
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.records import GUEST_SYSTEM_BYTES, data_bytes
-from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import REDIS, VM, answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import REDIS, UNIT, VM, answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.watched import Watched
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
 
 FITS, NO_FIT, UNKNOWN = "fits", "does not fit", "unknown"
@@ -43,24 +44,27 @@ def make(
         machines: for each host that carries the fleet its C(record) (host_memory_info) and C(arms): by profile
             C(tuned), C(swap), C(areas), C(refused), C(needs), C(sysctl), C(sysfs), C(dram_budget).
         options: fleet_sizes, vm_memory (None unless they are VMs), server_bytes (of a Redis as it was measured, or
-            None), measured_by (what measured it), overhead, overhead_used, host_reserve, rounds,
-            phase_overhead_seconds, run_overhead_seconds.
+            None), measured_by (what measured it), watched (the fleet that headroom saw, or None), overhead,
+            overhead_used, host_reserve, rounds, phase_overhead_seconds, run_overhead_seconds.
 
     Raises:
         SettingError: a size cannot be parsed.
     """
-    server = _server(load, options)
+    server, watched = _server(load, options), options["watched"]
     profiles = [
-        _Profile(profile, load, machines, server, options["host_reserve"])
+        _Profile(profile, load, machines, server, options["host_reserve"], watched)
         for profile in next(iter(machines.values()))["arms"]
     ]
+    are_vms = watched.are_vms if watched else server.is_vm
     document = {
         "load": dict(load),
         "server": {
-            "kind": VM if server.is_vm else REDIS,
+            "kind": VM if are_vms else UNIT if watched else REDIS,
             "bytes": round(server.bytes),
             "resident_bytes": round(server.resident),
             "measured_by": options["measured_by"],
+            "watched": len(watched.members) if watched else None,
+            "waiting_percent": 100 * watched.waiting if watched else None,
         },
         "compression": round(1 / server.compressed, 2),
         "machines": {
@@ -69,13 +73,17 @@ def make(
         "capacity": {profile.name: profile.capacity() for profile in profiles},
         "fleets": [profile.fleet(size) for profile in profiles for size in options["fleet_sizes"]],
         "duration": _duration(phases, len(profiles), options),
-        "notes": sorted({note for profile in profiles for note in profile.notes}),
+        "notes": sorted(
+            {note for profile in profiles for note in profile.notes} | set(watched.notes if watched else ())
+        ),
     }
     return {"schema": SCHEMA, "answer": answer(document), **document}
 
 
 def _server(load: _Document, options: _Document) -> Server:
     """Return one of the fleet. A VM takes its whole memory sooner or later: its kernel uses what is left for files."""
+    if options["watched"]:
+        return t.cast("Watched", options["watched"]).server
     if options["vm_memory"]:
         resident = max(options["overhead_used"], GUEST_SYSTEM_BYTES)
         return Server(options["vm_memory"] + OVERHEAD, resident, compression(load), True)
@@ -103,11 +111,19 @@ class _Profile:
     """The machines under one profile; the fleet is spread evenly over all of them."""
 
     def __init__(
-        self, name: str, load: _Document, machines: t.Mapping[str, _Document], server: Server, reserve: str
+        self,
+        name: str,
+        load: _Document,
+        machines: t.Mapping[str, _Document],
+        server: Server,
+        reserve: str,
+        watched: Watched | None,
     ) -> None:
-        self.name, self._server = name, server
+        self.name, self._server, self._watched = name, server, watched
+        compressed = server.compressed if watched else None
         self._hosts = [
-            HostMemory(host, each["record"], each["arms"][name], load, reserve) for host, each in machines.items()
+            HostMemory(host, each["record"], each["arms"][name], load, reserve, compressed)
+            for host, each in machines.items()
         ]
         self.notes = [note for host in self._hosts for note in host.notes]
 
@@ -116,21 +132,32 @@ class _Profile:
 
         Returns:
             C(servers), None if it is unknown; C(ended_by), why there are not more; C(budget_bytes), the DRAM budget of
-            each machine, None without one or with several.
+            each machine, None without one or with several; C(within_waiting), how many of a fleet that headroom saw
+            wait for page-ins no longer than they may, None if that is unknown.
         """
         budgets = {host.budget for host in self._hosts}
-        found: dict[str, t.Any] = {"budget_bytes": budgets.pop() if len(budgets) == 1 else None}
+        found: dict[str, t.Any] = {
+            "budget_bytes": budgets.pop() if len(budgets) == 1 else None,
+            "within_waiting": None,
+        }
         unknown = [host.unknown for host in self._hosts if host.unknown]
         if unknown:
             return {"servers": None, "ended_by": unknown[0], **found}
         limit = RANGES["fleet_sizes"].high // len(self._hosts)
         servers, ended_by = min(host.most(self._server, int(limit)) for host in self._hosts)
+        if self._watched:
+            quick = [self._watched.most(host, servers) for host in self._hosts]
+            if None not in quick:
+                found["within_waiting"] = min(t.cast("list[int]", quick)) * len(self._hosts)
         return {"servers": servers * len(self._hosts), "ended_by": ended_by, **found}
 
     def fleet(self, size: int) -> dict[str, t.Any]:
         """Return whether a fleet of this size fits, on the machine where it fits worst."""
         found = [self._on(host, math.ceil(size / len(self._hosts))) for host in self._hosts]
-        worst = max(found, key=lambda each: (_WORST_LAST.index(each["verdict"]), -each["dram_bytes"]))
+        worst = max(
+            found,
+            key=lambda each: (_WORST_LAST.index(each["verdict"]), each["waiting_percent"] or 0, -each["dram_bytes"]),
+        )
         return {"profile": self.name, "size": size, **worst}
 
     def _on(self, host: HostMemory, size: int) -> dict[str, t.Any]:
@@ -142,6 +169,7 @@ class _Profile:
         else:
             if host.unknown:
                 verdict, reasons = UNKNOWN, [host.unknown]
+        misses = self._watched.misses(host, size) if self._watched and verdict == FITS else None
         return {
             "machine": host.name,
             "on_machine": size,
@@ -149,6 +177,8 @@ class _Profile:
             "dram_bytes": round(host.dram),
             "tier": host.kind,
             "tier_bytes": round(host.capacity),
+            "page_ins_per_second": round(misses.page_ins, 1) if misses else None,
+            "waiting_percent": round(100 * misses.waiting, 3) if misses else None,
             "verdict": verdict,
             "reasons": reasons,
         }

@@ -14,21 +14,28 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.words im
 _Document = t.Mapping[str, t.Any]
 
 # What the fleet consists of, and what measures whether a fleet is fast enough.
-REDIS, VM = "Redis server", "VM"
-_MEASURES = {REDIS: "density.yml", VM: "site.yml"}
+REDIS, VM, UNIT = "Redis server", "VM", "unit"
+_MEASURES = {REDIS: "density.yml", VM: "site.yml", UNIT: "density.yml"}
 
 
 def answer(document: _Document) -> str:
     """Return the plan in one sentence: how many fit under each profile."""
     server = document["server"]
-    numbers = ", ".join(
-        f"{profile} {'unknown' if found['servers'] is None else format(found['servers'], ',')}"
-        for profile, found in document["capacity"].items()
-    )
+    numbers = _numbers(document, "servers")
     kind, size = server["kind"], size_text(server["bytes"])
+    fit = f"{_place(document)}: {numbers} of these {kind}s ({size} each) fit by capacity; "
+    if server["waiting_percent"] is None:
+        return f"{fit}whether they are fast enough is measured by {_MEASURES[kind]}."
     return (
-        f"{_place(document)}: {numbers} of these {kind}s ({size} each) fit by capacity; "
-        f"whether they are fast enough is measured by {_MEASURES[kind]}."
+        f"{fit}with {_numbers(document, 'within_waiting')} each is forecast to wait for page-ins at most "
+        f"{server['waiting_percent']:g} % of the time."
+    )
+
+
+def _numbers(document: _Document, name: str) -> str:
+    return ", ".join(
+        f"{profile} {'unknown' if found[name] is None else format(found[name], ',')}"
+        for profile, found in document["capacity"].items()
     )
 
 
@@ -54,7 +61,7 @@ def lines(document: _Document) -> list[str]:
         "",
         _of_server(document),
         "",
-        *grid(_COLUMNS, document["fleets"]),
+        *grid(_COLUMNS if document["server"]["watched"] is None else _WATCHED_COLUMNS, document["fleets"]),
         "",
         *_reasons(document),
         "",
@@ -82,11 +89,19 @@ def _of_server(document: _Document) -> str:
     source = "the whole VM, and QEMU" if server["kind"] == VM else "its records, and what Redis adds"
     if server["measured_by"]:
         source = f"measured by {server['measured_by']}"
+    records = f"{load['key_count']:,} keys of {load['value_size']:,} bytes, and its"
+    if server["watched"] is not None:
+        source = f"the mean of {server['watched']:,} that {server['measured_by']} saw"
+        records = "Its"
     return (
         f"Each {server['kind']}: {size_text(server['bytes'])} ({source}), of which "
-        f"{size_text(server['resident_bytes'])} cannot leave DRAM. {load['key_count']:,} keys of "
-        f"{load['value_size']:,} bytes, and its pages compress {document['compression']:.2f}:1 in zram and zswap."
+        f"{size_text(server['resident_bytes'])} cannot leave DRAM. {records} pages compress "
+        f"{document['compression']:.2f}:1 in zram and zswap."
     )
+
+
+def _known(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
 
 
 _COLUMNS = (
@@ -96,4 +111,10 @@ _COLUMNS = (
     ("DRAM", lambda fleet: size_text(fleet["dram_bytes"])),
     ("beyond it", lambda fleet: fleet["tier"] + (f" {size_text(fleet['tier_bytes'])}" if fleet["tier_bytes"] else "")),
     ("", lambda fleet: fleet["verdict"]),
+)
+_WATCHED_COLUMNS = (
+    *_COLUMNS[:-1],
+    ("page-ins/s", lambda fleet: _known(fleet["page_ins_per_second"], ",.0f")),
+    ("waiting, %", lambda fleet: _known(fleet["waiting_percent"], ".3g")),
+    _COLUMNS[-1],
 )

@@ -42,7 +42,7 @@ class Member:
         stretchable: what reclaim could take, in bytes.
         pinned: what it cannot take, or might not.
         given: the memory that the unit may use.
-        count: how many there are of it.
+        count: how many there are of it; a share of one in a fleet that is a mix.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Member:
     stretchable: float
     pinned: float
     given: float
-    count: int = 1
+    count: float = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,6 +38,7 @@ def planned(arms, sizes, settings=None, record=None, **options):
         "vm_memory": None,
         "server_bytes": None,
         "measured_by": None,
+        "watched": None,
         "overhead": int(3.5 * MIB),
         "overhead_used": MIB,
         "host_reserve": "5%",
@@ -110,6 +111,8 @@ def test_the_dram_of_a_server_is_what_was_measured_unless_it_is_in_a_vm():
         "bytes": 200 << 20,
         "resident_bytes": MIB,
         "measured_by": "run x",
+        "watched": None,
+        "waiting_percent": None,
     }
     assert any(
         line.startswith("Each Redis server: 200 MiB (measured by run x), of which 1 MiB") for line in lines(document)

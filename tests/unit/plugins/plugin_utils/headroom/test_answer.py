@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer
-
-from .conftest import GIB, unit
+from ansible_collections.memstretch.density.tests.unit.fixtures.looks import GIB, unit
 
 WISHES = answer.Wishes(like="", compression=None, page_in_us=None, waiting=1, reserve=5)
 DRIVE = [{"kind": "drive", "name": "/dev/nvme0n1", "size_bytes": 500 * GIB, "used_bytes": 0, "priority": -2}]
