@@ -200,7 +200,7 @@ def check_syntax(playbooks: list[str], *options: str) -> None:
 def test_the_commands_of_a_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     reader = Reader()
-    for start in ("README.md", "docs/playbooks.md"):  # the inventories of a reader who comes from there
+    for start in ("README.md", "docs/howto.md"):  # the inventories of a reader who comes from there
         for block in blocks(ROOT / start, "yaml"):
             reader.save(block)
     for block in blocks(page, "yaml", "console"):
@@ -298,14 +298,6 @@ def test_the_playbooks_of_the_roles_pages(tmp_path, monkeypatch):
 
 def test_every_playbook_works_by_its_name_in_the_collection():
     check_syntax([f"{COLLECTION}.{each}" for each in sorted(PLAYBOOKS)], "-i", str(ROOT / "inventories" / "example"))
-
-
-def test_every_playbook_is_listed():
-    page = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8")
-    table = page.partition(f"| playbook, after `{COLLECTION}.`")[2]
-    rows = table.partition("\n\n")[0].splitlines()[2:]
-    listed = [word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])]
-    assert sorted(listed) == sorted(PLAYBOOKS)
 
 
 @pytest.mark.parametrize(("option", "place"), [("--dry-run", ".build/dry-run"), ("--silent", ".build/lanes")])

@@ -42,4 +42,4 @@ def test_the_readme_has_no_relative_link():
 def test_a_dead_link_is_noticed():
     (readme,) = (page for page in PAGES if name(page) == "README.md")
     assert dead(readme, "docs/nothing.md") and dead(readme, "docs/howto.md#nothing") and dead(readme, "#nothing")
-    assert not dead(readme, "docs/howto.md#restore-a-host")
+    assert not dead(readme, "docs/howto.md#tune-a-host-and-restore-it")
