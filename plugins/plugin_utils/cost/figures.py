@@ -38,13 +38,14 @@ _OPTIONAL = (
     "tier_drive_writes_per_day",
 )
 
-# Round figures that only show what the report looks like; they are not a quotation.
+# An example, not a quotation; docs/cost.md says where each comes from.
 EXAMPLE: dict[str, t.Any] = {
-    "date": "2026-01-01",
+    "date": "2026-06-30",
+    "source": "an example from published reports, see docs/cost.md",
     "currency": "USD",
     "server": 9000,
-    "dram_per_gb": 10,
-    "tier_per_gb": 0.3,
+    "dram_per_gb": 32,
+    "tier_per_gb": 0.5,
     "licences_per_month": 100,
     "power_w": 500,
     "price_per_kwh": 0.2,
@@ -56,6 +57,8 @@ EXAMPLE: dict[str, t.Any] = {
 HOURS_PER_MONTH = 365.25 * 24 / 12
 DRAM_GB, DRIVE_GB = 2**30, 10**9  # the units in which each is sold
 SECONDS_PER_YEAR = 365.25 * 86_400
+# What a server costs besides its DRAM.
+_OTHER_PARTS = ("server", "tier", "licences", "power")
 
 
 class PricedArm(t.NamedTuple):
@@ -105,6 +108,7 @@ def prices(option: str, given: t.Mapping[str, t.Any], example: bool = False) -> 
     checked: dict[str, t.Any] = {
         "example": example,
         "date": _date(f"{option}.date", given["date"]),
+        "source": str(given.get("source") or ""),
         "currency": str(given["currency"]),
     }
     for name, allowed in PRICES.items():
@@ -150,11 +154,12 @@ def _of_arms(option: str, given: t.Any) -> dict[str, dict[str, float]]:
 
 def _check_names(option: str, given: t.Mapping[str, t.Any]) -> None:
     """Raise a SettingError for unknown prices, and for required prices that are missing."""
-    problems = [f"{name} is unknown" for name in sorted(set(given) - set(PRICES) - {"date", "currency", "arms"})]
+    others = ("date", "source", "currency")
+    problems = [f"{name} is unknown" for name in sorted(set(given) - set(PRICES) - {*others, "arms"})]
     problems += [f"{name} is missing" for name in REQUIRED if given.get(name) in (None, "")]
     if problems:
         raise SettingError(
-            f"{option}: {', '.join(problems)}; it must have {', '.join(['date', 'currency', *PRICES, 'arms'])}, "
+            f"{option}: {', '.join(problems)}; it must have {', '.join([*others, *PRICES, 'arms'])}, "
             f"of which {', '.join(REQUIRED)} are required"
         )
 
@@ -184,7 +189,7 @@ def document(paid: t.Mapping[str, t.Any], arms: t.Sequence[PricedArm], baseline:
         row.update(_against(paid_for_arm, row, reference if reference is not row else None, arm.vms_ratio))
     return {
         "prices": dict(paid),
-        "baseline": reference and {name: reference[name] for name in ("name", "vms", "per_vm_month")},
+        "baseline": reference and {name: reference[name] for name in ("name", "vms", "per_vm_month", "server_month")},
         "arms": rows,
     }
 
@@ -218,8 +223,9 @@ def _row(paid: t.Mapping[str, t.Any], arm: PricedArm) -> dict[str, t.Any]:
         "why": arm.why,
         "dram_gb": round(dram_gb, 3),
         "tier_gb": round(tier_gb, 3),
-        "parts_per_month": {name: round(value, 2) for name, value in parts.items()},
-        "server_month": round(month, 2),
+        "parts_per_month": {name: round(value, 4) for name, value in parts.items()},
+        "server_month": round(month, 4),
+        "dram_share": _share(parts["dram"], parts["server"] + parts["dram"] + parts["tier"]),
         "per_vm_month": _per(month, arm.vms),
         "vms_interval": arm.vms_interval and list(arm.vms_interval),
         "per_vm_month_interval": arm.vms_interval and [_per(month, vms) for vms in reversed(arm.vms_interval)],
@@ -242,13 +248,17 @@ def _per(month: float, vms: int | None) -> float | None:
     return round(month / vms, 4) if vms else None
 
 
+def _share(part: float, whole: float) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
 def _against(
     paid: t.Mapping[str, t.Any],
     row: t.Mapping[str, t.Any],
     reference: t.Mapping[str, t.Any] | None,
     vms_ratio: t.Mapping[str, t.Any] | None,
 ) -> dict[str, t.Any]:
-    """Return the saving of a VM against the reference, and the price of the tier at which the saving becomes 0.
+    """Return the saving of a VM against the reference, and the prices at which the saving becomes 0.
 
     The interval of a ratio becomes that of the saving.
     """
@@ -258,6 +268,10 @@ def _against(
             "saving_interval",
             "server_ratio",
             "break_even_tier_per_gb",
+            "dram_instead_gb",
+            "break_even_dram_per_gb",
+            "servers_for_same_fleet",
+            "same_fleet_month",
             "target_server_ratio",
             "target_server_price",
         )
@@ -273,17 +287,39 @@ def _against(
         return against
     if month_of_reference:
         against["server_ratio"] = round(month / month_of_reference, 4)
-    if month_of_reference:
         against["saving"] = round(1 - (month / row["vms"]) / (month_of_reference / reference["vms"]), 4)
     budget = month_of_reference * row["vms"] / reference["vms"]
     left_for_tier = budget - (month - row["parts_per_month"]["tier"])
     against["break_even_tier_per_gb"] = break_even(left_for_tier, row["tier_gb"], paid["months"])
+    against.update(_dram_instead(paid, row, reference))
+    if paid["servers"] is not None:
+        # Both fleets have room for the VMs of a failed server.
+        servers = math.ceil((paid["servers"] - 1) * reference["vms"] / row["vms"]) + 1
+        against.update(servers_for_same_fleet=servers, same_fleet_month=round(servers * month, 2))
     if paid["target_saving"] is not None and month_of_reference:
         ratio = (1 - paid["target_saving"]) * row["vms"] / reference["vms"]
         others = month - row["parts_per_month"]["server"]
         against["target_server_ratio"] = round(ratio, 4)
         against["target_server_price"] = round((ratio * month_of_reference - others) * paid["months"], 2)
     return against
+
+
+def _dram_instead(
+    paid: t.Mapping[str, t.Any], row: t.Mapping[str, t.Any], reference: t.Mapping[str, t.Any]
+) -> dict[str, float]:
+    """Return how much more DRAM the reference needs for as many VMs in one server, and from which price the arm pays.
+
+    C(dram_instead_gb) is in addition to the DRAM of the arm. C(break_even_dram_per_gb) is the price of a GB above which
+    the arm costs less than that DRAM. Nothing if the arm saves no DRAM.
+    """
+    instead = reference["dram_gb"] * row["vms"] / reference["vms"] - row["dram_gb"]
+    if instead <= 0:
+        return {}
+    extra = sum(row["parts_per_month"][name] - reference["parts_per_month"][name] for name in _OTHER_PARTS)
+    return {
+        "dram_instead_gb": round(instead, 3),
+        "break_even_dram_per_gb": round(extra * paid["months"] / instead, 4),
+    }
 
 
 def break_even(budget_per_month: float, tier_gb: float, months: float) -> float | None:

@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from ansible_collections.memstretch.density.plugins.plugin_utils import collection
-from ansible_collections.memstretch.density.plugins.plugin_utils.report import headline
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import cost_text, headline
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Section
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
 
@@ -48,6 +48,7 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["counted"] = counted
+    environment.filters["cost_sentences"] = cost_text.sentences
     return environment.get_template(template).render(
         generator=GENERATOR,
         version=collection.version(),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 from synthetic_fleets import edit_run
 
@@ -65,6 +67,57 @@ def test_at_the_break_even_price_nothing_is_saved():
     assert priced(arms, tier_per_gb=even)["swap"]["saving"] == pytest.approx(0, abs=0.001)
     worse = priced([arms[0], PricedArm("swap", 10, "", 128 * GIB, 2000e9)])["swap"]
     assert worse["saving"] < 0 and worse["break_even_tier_per_gb"] < 0
+
+
+def test_the_dram_that_a_tier_replaces_and_the_price_from_which_it_pays():
+    """100 VMs instead of 40 in the same server: 192 GB of DRAM would have to be bought."""
+    arms = [PricedArm("dram", 40, "", 128 * GIB), PricedArm("swap", 100, "", 128 * GIB, 2000e9)]
+    document = cost.document(cost.prices("prices", {**PAID, "tier_per_gb": 0.48}), arms, "dram")
+    swap = document["arms"][1]
+    assert swap["dram_instead_gb"] == 192
+    assert swap["break_even_dram_per_gb"] == pytest.approx(2000 * 0.48 / 192, rel=1e-3)
+    assert any(
+        "192.0 GB more DRAM in the server, for 1,920.00; swap is cheaper, since it pays from 5.00" in each
+        for each in cost_text.lines(document)
+    )
+    # At that price a VM costs the same with the DRAM bought.
+    bought = [arms[1], PricedArm("bought", 100, "", 320 * GIB)]
+    even = priced(bought, baseline="bought", tier_per_gb=0.48, dram_per_gb=swap["break_even_dram_per_gb"])
+    assert even["swap"]["saving"] == pytest.approx(0, abs=1e-3)
+    zram = priced([arms[0], PricedArm("zram", 60, "", 128 * GIB)])["zram"]
+    assert (zram["dram_instead_gb"], zram["break_even_dram_per_gb"]) == (64, 0)
+    worse = priced([arms[0], PricedArm("zram", 30, "", 128 * GIB)])["zram"]
+    assert worse["dram_instead_gb"] is None and worse["break_even_dram_per_gb"] is None
+
+
+def test_the_same_fleet_on_fewer_servers():
+    """Each of 8 servers carries 40 VMs, with room for a failed one 280; 100 a server need 3, and 1 more."""
+    arms = [PricedArm("dram", 40, "", 128 * GIB), PricedArm("swap", 100, "", 128 * GIB, 2000e9)]
+    document = cost.document(cost.prices("prices", {**PAID, "servers": 8}), arms, "dram")
+    dram, swap = document["arms"]
+    assert dram["servers_for_same_fleet"] is None and swap["servers_for_same_fleet"] == 4
+    assert swap["same_fleet_month"] == pytest.approx(4 * swap["server_month"], abs=0.01)
+    assert any(
+        "swap: the same fleet on 4 servers instead of 8 under dram" in each for each in cost_text.lines(document)
+    )
+    assert priced(arms)["swap"]["servers_for_same_fleet"] is None
+
+
+def test_the_share_of_the_dram_is_that_of_the_hardware():
+    arm = priced([PricedArm("dram", 40, "", 480 * GIB)], licences_per_month=100)["dram"]
+    assert arm["dram_share"] == pytest.approx(4800 / 9600, abs=1e-3)
+
+
+def test_the_example_of_the_page(tmp_path):
+    """docs/cost.md prints what these prices give for a server of 512 GB."""
+    arms = [
+        PricedArm("dram", 100, "", 512 * GIB),
+        PricedArm("zram", 200, "", 512 * GIB),
+        PricedArm("swap", 300, "", 512 * GIB, 2000e9),
+    ]
+    page = (pathlib.Path(__file__).parents[5] / "docs" / "cost.md").read_text(encoding="utf-8")
+    shown = cost_text.lines(cost.document(cost.prices("prices", {}, True), arms, "dram"))
+    assert "\n".join(shown).strip() in page
 
 
 def test_cost_with_head_room_for_one_failed_server():
