@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 
+import jsonschema
 import pytest
 
 from .conftest import REDIS_OF_THE_PLAY, SMALL, STRETCHED, free_ports, wait_for, write_inventory
@@ -39,7 +40,10 @@ class Studies:
 
     def document(self, kind, name=None):
         (found,) = self.fleet.results.glob(f"{kind}*/{name or kind}.json")
-        return json.loads(found.read_text(encoding="utf-8"))
+        document = json.loads(found.read_text(encoding="utf-8"))
+        schema = pathlib.Path(__file__).parents[2] / "docs" / "schemas" / found.name
+        jsonschema.validate(document, json.loads(schema.read_text(encoding="utf-8")))
+        return document
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows
     is_quiet,
     windows,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import described_by
 
-SCHEMA = 1
 DRAM = "dram"
 EVERY, FLEET_ONLY = "every", "fleet"
 # The kind of a ramp that holds one size, and how that ends.
@@ -86,7 +86,7 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
         if not (arms[0].get("at_most") or arm.get("at_most")):  # nothing is a multiple of "fewer than"
             arm["ratio"] = _ratio(judged[arm["name"]], base, aim)
     return {
-        "schema": SCHEMA,
+        **described_by("density"),
         "definition": dict(definition),
         "plateau": plateau
         and {

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import statistics
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import open_metrics as metrics
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.csv_table import table
 
 _Document = t.Mapping[str, t.Any]
-_METRIC = "memstretch_density"
 _POINT = ("profile", "round", "hosts", "kind", "disturbed", "settled")
 _FIGURES = ("avg_us", "p99_us", "requests")
 _BOUNDS = ("upper", "lower", "punctual")
+_LATENCIES = {"avg_us": "average", "p99_us": "p99"}
 
 
 def windows_csv(answer: _Document) -> str:
@@ -31,33 +33,71 @@ def windows_csv(answer: _Document) -> str:
 
 
 def open_metrics(answer: _Document, timestamp: float) -> str:
-    """Return the densities and the ends of their intervals as gauges, with the time at which they were measured.
+    """Return the densities, the ends of their intervals, and the state of the largest fleet that meets the objective.
 
-    See https://prometheus.io/docs/specs/om/open_metrics_spec/. An end that is not known has no sample.
+    What is not known has no sample.
 
     Args:
-        timestamp: seconds since the epoch.
+        timestamp: when the density was measured, in seconds since the epoch.
     """
-    samples: dict[str, list[str]] = {_METRIC: [], f"{_METRIC}_bound": []}
-    for arm in answer["arms"]:
-        if arm["density"] is None:
-            continue
-        profile = _escaped(arm["name"])
-        samples[_METRIC].append(f'{_METRIC}{{profile="{profile}"}} {arm["density"]} {timestamp:.3f}')
-        for bound, value in zip(("low", "high"), arm["interval"] or ()):
-            if value is not None:
-                labels = f'profile="{profile}",bound="{bound}"'
-                samples[f"{_METRIC}_bound"].append(f"{_METRIC}_bound{{{labels}}} {value} {timestamp:.3f}")
-    helps = {
-        _METRIC: "The largest fleet that meets the objective.",
-        f"{_METRIC}_bound": "Ends of the 95 % interval of the density.",
-    }
-    lines = []
-    for name, values in samples.items():
-        if values:
-            lines += [f"# TYPE {name} gauge", f"# HELP {name} {helps[name]}", *values]
-    return "\n".join([*lines, "# EOF"]) + "\n"
+    arms = [arm for arm in answer["arms"] if arm["density"] is not None]
+    named = {arm["name"]: {"profile": arm["name"]} for arm in arms}
+    at_density = {arm["name"]: _at_density(arm) for arm in arms}
+    return metrics.document(
+        [
+            metrics.family(
+                "density",
+                "The largest fleet that meets the objective.",
+                [(named[arm["name"]], arm["density"]) for arm in arms],
+            ),
+            metrics.family(
+                "density_bound",
+                "Ends of the 95 % interval of the density.",
+                [
+                    ({**named[arm["name"]], "bound": bound}, value)
+                    for arm in arms
+                    for bound, value in zip(("low", "high"), arm["interval"] or ())
+                ],
+            ),
+            metrics.family(
+                "density_measured_timestamp_seconds",
+                "When the density was measured, since the epoch.",
+                [(named[arm["name"]], round(timestamp, 3)) for arm in arms],
+                unit="seconds",
+            ),
+            metrics.family(
+                "density_charged_bytes",
+                "DRAM that the fleet was charged near its density.",
+                [(named[name], at["charged_bytes"]) for name, at in at_density.items()],
+                unit="bytes",
+            ),
+            metrics.family(
+                "density_page_ins_per_second",
+                "Page-ins of the fleet near its density.",
+                [(named[name], at["page_ins_per_second"]) for name, at in at_density.items()],
+            ),
+            metrics.family(
+                "density_latency_seconds",
+                "Latency of a fleet of this density, the median of the windows.",
+                [
+                    ({**named[arm["name"]], "figure": text}, round(arm["latency"][figure] / 1e6, 9))
+                    for arm in arms
+                    for figure, text in _LATENCIES.items()
+                ],
+                unit="seconds",
+            ),
+            metrics.cost_family("density_vm_cost_per_month", answer.get("cost"), lambda arm: {"profile": arm}),
+        ]
+    )
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+def _at_density(arm: _Document) -> dict[str, float | None]:
+    """Return the medians over the windows of the largest fleet that is not larger than the density."""
+    points = [point for ramp in arm["rounds"] for point in ramp["points"] if point["size"] <= arm["density"]]
+    size = max((point["size"] for point in points), default=0)
+    near = [point for point in points if point["size"] == size]
+    found: dict[str, float | None] = {}
+    for name in ("charged_bytes", "page_ins_per_second"):
+        known = [point[name] for point in near if point[name] is not None]
+        found[name] = statistics.median(known) if known else None
+    return found

@@ -24,7 +24,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.option
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.records import GUEST_SYSTEM_BYTES, data_bytes
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.text import REDIS, UNIT, VM, answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.watched import Watched
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import described_by
 
 FITS, NO_FIT, UNKNOWN = "fits", "does not fit", "unknown"
 # A fleet on several hosts has the verdict of the worst of them.
@@ -77,7 +77,7 @@ def make(
             {note for profile in profiles for note in profile.notes} | set(watched.notes if watched else ())
         ),
     }
-    return {"schema": SCHEMA, "answer": answer(document), **document}
+    return {**described_by("plan"), "answer": answer(document), **document}
 
 
 def _server(load: _Document, options: _Document) -> Server:

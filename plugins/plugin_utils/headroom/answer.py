@@ -14,8 +14,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.headroom.look i
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model, options
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import described_by
 
-SCHEMA = 1
 SAFE, NEAR, OVER, UNKNOWN = "safe", "near", "over", "unknown"
 # Share of the last minute in which some task waited for memory, in percent (PSI). headroom_watch alerts at the same.
 NEAR_PRESSURE, OVER_PRESSURE = 1.0, 10.0
@@ -58,7 +58,7 @@ def document(looks: t.Mapping[str, _Document], wishes: Wishes, names: _Document)
     for name, found in hosts.items():
         others = {each: looks[each] for each in looks if each != name and looks[each]["units"]}
         found["n_plus_1"] = _n_plus_1(looks[name], others, wishes)
-    return {"schema": SCHEMA, **names, "wishes": dataclasses.asdict(wishes), "hosts": hosts}
+    return {**described_by("headroom"), **names, "wishes": dataclasses.asdict(wishes), "hosts": hosts}
 
 
 def _of_host(name: str, look: _Document, wishes: Wishes) -> dict[str, t.Any]:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import datetime
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.report import open_metrics as metrics
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.csv_table import table
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.bounds import (
@@ -32,9 +34,8 @@ _LATENCY_FIGURES = {
     "p999_us": "p99.9",
     "max_us": "maximum",
 }
-_PREFIX = "memstretch"
 
-_Labels = t.Mapping[str, str]
+_Labels = metrics.Labels
 
 
 def write(directory: RunDirectory, summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> bool:
@@ -139,11 +140,9 @@ def hosts_csv(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetail
 
 
 def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDetails]) -> str:
-    """Return the run as OpenMetrics text with gauges only.
+    """Return the run as OpenMetrics text.
 
-    See https://prometheus.io/docs/specs/om/open_metrics_spec/; the older text format of the textfile collector accepts
-    these lines too. Times are in seconds, as the specification requires. The samples have the profile as a label, not
-    the name of the run, so that a series continues from run to run.
+    The samples have the profile as a label, not the name of the run, so that a series continues from run to run.
     """
     run = {"profile": summary["profile"]}
     cells = [
@@ -155,29 +154,37 @@ def open_metrics(summary: t.Mapping[str, t.Any], details: t.Mapping[str, CellDet
         *_cell_families(cells),
         *_latency_families(cells),
         *_host_families(cells, details),
+        *_memory_families(run, summary, cells),
+        metrics.cost_family("vm_cost_per_month", summary.get("cost"), lambda arm: {"profile": arm}),
     ]
-    return "".join(families) + "# EOF\n"
+    return metrics.document(families)
 
 
 def _run_families(run: _Labels, summary: t.Mapping[str, t.Any]) -> list[str]:
-    fleet, slo = summary["fleet"], summary["slo"]
+    fleet, slo, finished = summary["fleet"], summary["slo"], summary["finished_at"]
     return [
-        _family(
+        metrics.family(
             "run_info",
             "The newest run under this profile.",
             [({**run, "run_id": summary["run_id"], "config_hash": summary["config_hash"][:12]}, 1)],
         ),
-        _family(
+        metrics.family(
+            "run_finished_timestamp_seconds",
+            "When the newest run under this profile ended, since the epoch.",
+            [(run, finished and datetime.datetime.fromisoformat(finished.replace("Z", "+00:00")).timestamp())],
+            unit="seconds",
+        ),
+        metrics.family(
             "run_verdict",
             "1 for the verdict of the run, 0 for the others.",
             [({**run, "verdict": each}, int(each == summary["verdict"])) for each in VERDICTS],
         ),
-        _family(
+        metrics.family(
             "fleet_hosts",
             "Hosts of the fleet.",
             [({**run, "state": state}, fleet[state]) for state in ("expected", "reported")],
         ),
-        _family(
+        metrics.family(
             "slo_seconds",
             "SLO of each host.",
             [({**run, "figure": text}, _seconds(slo[name])) for name, text in _HOST_FIGURES.items()],
@@ -188,17 +195,17 @@ def _run_families(run: _Labels, summary: t.Mapping[str, t.Any]) -> list[str]:
 
 def _cell_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) -> list[str]:
     return [
-        _family(
+        metrics.family(
             "cell_valid",
             "1 if all iterations of the cell are valid.",
             [(labels, int(cell["valid"])) for labels, cell in cells],
         ),
-        _family(
+        metrics.family(
             "cell_hosts_within_slo",
             "Hosts that meet the SLO.",
             [(labels, cell["hosts_within_slo"]) for labels, cell in cells],
         ),
-        _family(
+        metrics.family(
             "cell_hosts",
             "Hosts by their answer: they pass, they fail, or they are undecided.",
             [
@@ -207,7 +214,7 @@ def _cell_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) -> 
                 for answer, count in cell["hosts"].items()
             ],
         ),
-        _family(
+        metrics.family(
             "cell_overlap_ratio",
             "Share of an iteration in which all hosts were under load, the lowest of the cell.",
             [(labels, cell["overlap"]) for labels, cell in cells],
@@ -218,7 +225,7 @@ def _cell_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) -> 
 def _latency_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) -> list[str]:
     by_latency = [({**labels, "latency": latency}, cell[latency]) for labels, cell in cells for latency in LATENCIES]
     return [
-        _family(
+        metrics.family(
             "latency_seconds",
             "Figure of the fleet's latency, all samples merged.",
             [
@@ -228,7 +235,7 @@ def _latency_families(cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]) 
             ],
             unit="seconds",
         ),
-        _family(
+        metrics.family(
             "intended_bound_seconds",
             "Bounds of the 95 % interval of a figure of the fleet's latency, every delay included.",
             [
@@ -247,7 +254,7 @@ def _host_families(
     cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]], details: t.Mapping[str, CellDetails]
 ) -> list[str]:
     return [
-        _family(
+        metrics.family(
             "host_intended_seconds",
             "Latency of each host, every delay included.",
             [
@@ -261,21 +268,49 @@ def _host_families(
     ]
 
 
-def _family(name: str, text: str, samples: t.Iterable[tuple[_Labels, float | None]], unit: str = "") -> str:
-    """Return the lines of one metric family; samples without a value are omitted."""
-    full = f"{_PREFIX}_{name}"
-    lines = [f"{full}{{{_labels(labels)}}} {value}" for labels, value in samples if value is not None]
-    if not lines:
-        return ""
-    head = [f"# TYPE {full} gauge", *([f"# UNIT {full} {unit}"] if unit else []), f"# HELP {full} {text}"]
-    return "\n".join([*head, *lines]) + "\n"
+def _memory_families(
+    run: _Labels, summary: t.Mapping[str, t.Any], cells: t.Sequence[tuple[_Labels, t.Mapping[str, t.Any]]]
+) -> list[str]:
+    """Return the charged DRAM of the fleet and the memory pressure of its machines."""
+    dram = summary["dram"] or {}
+    by_machine = [
+        ({**labels, "machine": machine}, pressure)
+        for labels, cell in cells
+        for machine, pressure in (cell.get("pressure") or {}).items()
+    ]
+    return [
+        metrics.family(
+            "dram_bytes",
+            "DRAM of the fleet: its budget, the most and the mean that it was charged.",
+            [({**run, "kind": kind}, dram.get(f"{kind}_bytes")) for kind in ("budget", "charged", "mean")],
+            unit="bytes",
+        ),
+        metrics.family(
+            "compression_ratio",
+            "How many times smaller zram and zswap made what they hold.",
+            [(run, dram.get("compression_ratio"))],
+            unit="ratio",
+        ),
+        metrics.family(
+            "page_ins_per_second",
+            "Pages that were read back from the tier of a machine, the mean over the cell's iterations.",
+            [(labels, pressure["page_ins"]) for labels, pressure in by_machine],
+        ),
+        metrics.family(
+            "pressure_stalled_ratio",
+            "Share of the time in which some task waited for memory or for I/O (PSI), the mean over the iterations.",
+            [
+                ({**labels, "resource": resource}, _share(pressure[f"psi_{resource}"]))
+                for labels, pressure in by_machine
+                for resource in ("memory", "io")
+            ],
+            unit="ratio",
+        ),
+    ]
 
 
-def _labels(labels: _Labels) -> str:
-    def escape(value: str) -> str:
-        return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-    return ",".join(f'{name}="{escape(str(value))}"' for name, value in labels.items())
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else float(f"{percent / 100:.9g}")
 
 
 def _seconds(microseconds: float | None) -> float | None:

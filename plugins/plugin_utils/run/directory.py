@@ -23,6 +23,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run import conf
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import plain
 
 SCHEMA = 1
+# The JSON schemas of the documents that other programs read.
+_SCHEMAS = "https://raw.githubusercontent.com/memstretch/density/main/docs/schemas"
 # The schedule of a run whose results are not collected yet.
 SCHEDULE_FILE = "schedule.json"
 # An upper bound for the result of one host in one phase (measured: see docs/results.md).
@@ -43,6 +45,15 @@ _ATTEMPT = re.compile(r"-attempt([2-9]|[1-9][0-9]+)$")
 
 class RunError(Exception):
     """A run cannot be begun, continued or read. The text gives the reason and the remedy."""
+
+
+def described_by(schema: str) -> dict[str, t.Any]:
+    """Return how a document names its format: its JSON schema, and the version that this collection reads.
+
+    Args:
+        schema: name of a file in docs/schemas, without .json.
+    """
+    return {"$schema": f"{_SCHEMAS}/{schema}.json", "schema": SCHEMA}
 
 
 class RunDirectory:

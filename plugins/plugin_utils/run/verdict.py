@@ -32,9 +32,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_of
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.cpu_time import CpuTime
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
-    SCHEMA,
     RunDirectory,
     RunError,
+    described_by,
     utc,
 )
 
@@ -95,7 +95,7 @@ def evaluate_together(
     details = {name: details for name, (_cell, details) in evaluated.items()}
     verdict, reasons = _judge(phases, reported_cells, details, used_slo, futile, len(run["expected"]))
     summary = {
-        "schema": SCHEMA,
+        **described_by("summary"),
         "run_id": run["run_id"],
         "profile": run["config"]["profile"],
         "labels": list(dict.fromkeys(label for each in runs for label in each["labels"])),

@@ -19,13 +19,13 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report.text imp
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
-    SCHEMA,
     RunDirectory,
     RunError,
     attempt_name,
     attempt_number,
     check_name,
     compact_utc,
+    described_by,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.progress import finished_because
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.attempts import (
@@ -97,7 +97,7 @@ def choose(
     option = "density_id" if kind == "density" else "study_id"
     check_name(option, wanted)
     new = {
-        "schema": SCHEMA,
+        **described_by(os.path.splitext(file_name)[0]),
         "kind": kind,
         "definition": definition,
         "created_at": now,

@@ -5,14 +5,46 @@ import csv
 import io
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
+from prometheus_client.parser import text_string_to_metric_families as text_families
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import exports
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.priced import priced
 
 
-def test_exports_name_the_interval_and_the_time(decided):
+def samples(text, name, **labels):
+    return [
+        sample.value
+        for family in open_metrics_families(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+
+
+def test_exports_have_the_density_with_its_interval_and_what_it_needs(decided):
+    paid = cost.prices("prices", {}, True)
+    text = exports.open_metrics({**decided, "cost": priced(decided, paid)}, 1000.5)
+    dram, zram = decided["arms"]
+    assert samples(text, "memstretch_density") == [dram["density"], zram["density"]]
+    assert samples(text, "memstretch_density_bound", profile="zram") == zram["interval"]
+    assert samples(text, "memstretch_density_measured_timestamp_seconds", profile="dram") == [1000.5]
+    (page_ins,) = samples(text, "memstretch_density_page_ins_per_second", profile="zram")
+    assert page_ins == 1000 and samples(text, "memstretch_density_page_ins_per_second", profile="dram") == [0]
+    (p99,) = samples(text, "memstretch_density_latency_seconds", profile="zram", figure="p99")
+    assert p99 == pytest.approx(zram["latency"]["p99_us"] / 1e6)
+    assert len(samples(text, "memstretch_density_charged_bytes")) == 2
+    assert len(samples(text, "memstretch_density_vm_cost_per_month", currency="USD", example_prices="true")) == 2
+
+
+def test_the_collector_of_node_exporter_accepts_the_file(decided):
+    """It refuses a file in which a sample has a time stamp."""
     text = exports.open_metrics(decided, 1000.5)
-    assert 'memstretch_density{profile="dram"} 10 1000.500' in text and text.endswith("# EOF\n")
-    assert 'memstretch_density_bound{profile="dram",bound="low"} 10 1000.500' in text
+    assert {family.name for family in open_metrics_families(text)} == {family.name for family in text_families(text)}
+    assert {sample.timestamp for family in open_metrics_families(text) for sample in family.samples} == {None}
+
+
+def test_a_table_has_each_window(decided):
     lines = exports.windows_csv(decided).splitlines()
     assert len(lines) == 1 + sum(len(each["points"]) for arm in decided["arms"] for each in arm["rounds"])
 

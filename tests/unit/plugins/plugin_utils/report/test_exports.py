@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import datetime
 import io
 import json
 import pathlib
@@ -11,10 +12,13 @@ import re
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
+from synthetic_fleets import fleet_run
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import exports
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
+from ansible_collections.memstretch.density.tests.unit.fixtures.charged import BUDGET, charged_run, taken
 
 DASHBOARD = pathlib.Path(__file__).parents[5] / "docs" / "grafana-dashboard.json"
 
@@ -54,6 +58,38 @@ def test_open_metrics_can_be_parsed_by_prometheus(record):
     assert bounds == pytest.approx([value / 1e6 for value in cell["interval"]["avg_us"]], rel=1e-6)
     assert samples(text, "memstretch_run_verdict", verdict="pass") == [1]
     assert len(samples(text, "memstretch_host_intended_seconds", figure="p99")) == 4 * 3
+
+
+def test_the_metrics_have_the_time_the_memory_and_the_cost_of_the_run(tmp_path):
+    directory = fleet_run(tmp_path, hosts=3, profile="swap")
+    prices = cost.prices("prices", {}, True)
+    summary = publish(directory, lambda line: None, prices=prices)[0]
+    text = pathlib.Path(directory.file("metrics.prom")).read_text(encoding="utf-8")
+    (ended,) = samples(text, "memstretch_run_finished_timestamp_seconds")
+    assert (
+        datetime.datetime.fromtimestamp(ended, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ") == (summary["finished_at"])
+    )
+    (cell,) = (each for each in summary["cells"] if (each["influence"], each["read_mix"]) == (0, 100))
+    ((machine, pressure),) = cell["pressure"].items()
+    labels = {"influence": "0", "read_mix": "100", "machine": machine}
+    assert samples(text, "memstretch_page_ins_per_second", **labels) == [pressure["page_ins"]] and pressure["page_ins"]
+    stalled = samples(text, "memstretch_pressure_stalled_ratio", resource="memory", **labels)
+    assert stalled == [pytest.approx(pressure["psi_memory"] / 100)] and stalled[0] > 0
+    (arm,) = summary["cost"]["arms"]
+    assert arm["per_vm_month"] and samples(
+        text, "memstretch_vm_cost_per_month", profile="swap", currency="USD", example_prices="true"
+    ) == [arm["per_vm_month"]]
+    assert {sample.timestamp for family in open_metrics_families(text) for sample in family.samples} == {None}, (
+        "node_exporter refuses the file"
+    )
+
+
+def test_the_metrics_have_the_charged_dram_of_a_fleet_with_a_budget(tmp_path):
+    summary, details = evaluate(charged_run(tmp_path / "run", taken(), taken(1.01)))
+    text = exports.open_metrics(summary, details)
+    assert samples(text, "memstretch_dram_bytes", kind="budget") == [BUDGET]
+    assert samples(text, "memstretch_dram_bytes", kind="charged") == [summary["dram"]["charged_bytes"]] > [BUDGET]
+    assert samples(text, "memstretch_compression_ratio") == [summary["dram"]["compression_ratio"]] != [None]
 
 
 def test_no_export_shows_an_invalid_run_as_passed(record):

@@ -6,17 +6,19 @@ from __future__ import annotations
 import json
 import pathlib
 
+import jsonschema
 import pytest
 from synthetic_hosts import Host, World
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.profile import load
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, described_by
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.candidates import candidates
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimization import Optimization, SearchSettings
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.optimized_profile import publish
 from ansible_collections.memstretch.density.tests.unit.fixtures.sites import NOISY_SITE
 
 OURS = str(pathlib.Path(__file__).resolve().parents[5] / "roles/host_tuning/profiles")
+SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schemas/optimize.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -32,17 +34,19 @@ def search(tmp_path):
         ).run()
         definition = {"profile": "zram", "data": data, "candidates": [each._asdict() for each in tried]}
         document = {
-            "schema": SCHEMA,
+            **described_by("optimize"),
             "id": "optimize-1",
             "created_at": 1_793_000_000.0,
-            "definition": {**definition, "figure": "avg_us", "rounds": 12, "minutes": 240},
+            "definition": {**definition, "figure": "avg_us", "screening_rounds": 2, "rounds": 12, "minutes": 240},
             "attempts": [],
             "site_checks": list(site),
             "result": result,
         }
         directory, lines = RunDirectory(str(tmp_path), "optimize-1"), []
         (tmp_path / "optimize-1").mkdir()
-        return publish(directory, "optimize.json", document, lines.append), "\n".join(lines), directory
+        path = publish(directory, "optimize.json", document, lines.append)
+        jsonschema.validate(directory.read_json("optimize.json"), SCHEMA)
+        return path, "\n".join(lines), directory
 
     return publish_search
 
