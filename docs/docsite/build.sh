@@ -14,7 +14,8 @@ source=.build/docs/source
 rm -rf .build/docs
 mkdir -p "$source/collection"
 git ls-files -z --cached --others --exclude-standard -- '*.md' 'docs/images/*' ':!tests' ':!files' | tar --create --null --files-from=- | tar --extract --directory="$source"
-mv "$source/docs/docsite/index.md" "$source"
+# Its links are those of its place in the repository; here it is above docs.
+sed 's|](\.\./|](docs/|g' docs/docsite/index.md > "$source/index.md"
 rm -r "$source/docs/docsite"
 cp -r docs/docsite/conf.py docs/docsite/static "$source"
 # References to ansible.builtin are among these. Checking those to all others would read the documentation of a hundred installed collections.
