@@ -81,6 +81,16 @@ def test_a_page_has_its_answer_first_and_requests_nothing(browser, pages, kind, 
     ), "wider than its screen"
 
 
+def test_the_first_screen_has_the_answer_and_the_chart(browser, pages, kind):
+    """What follows, such as how to read the chart, must not push it below."""
+    browser.emulate()
+    browser.open(pages[kind])
+    top = "const found = document.querySelector(arguments[0]); return found && found.getBoundingClientRect().top"
+    assert browser.driver.execute_script(top, "h1") < 100
+    chart = browser.driver.execute_script(top, ".chart svg")
+    assert (chart is None) == (not CHARTS[kind]) and (chart is None or chart < 600)
+
+
 def test_every_axis_has_labels_and_units(browser, pages, kind, look):
     browser.open(pages[kind])
     seen = {chart: browser.driver.execute_script(AXES, chart) for chart in CHARTS[kind]}

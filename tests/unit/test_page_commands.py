@@ -31,6 +31,10 @@ PROFILES = {path.stem for path in ROOT.glob("roles/host_tuning/profiles/*.yml")}
 
 # Commands that are not played, and why.
 LEFT_OUT = {
+    "git tag --annotate v1.0.0 --message 'memstretch.density 1.0.0'": "changes the repository",
+    "git push origin main v1.0.0": "needs the owner's rights",
+    "ansible-galaxy collection build": "tests/sanity/galaxy.sh does it",
+    "ansible-galaxy collection publish memstretch-density-1.0.0.tar.gz": "needs the API key of the namespace",
     "sudo install -m 644 results/latest/metrics.prom "
     "/var/lib/prometheus/node-exporter/memstretch.prom": "writes outside",
     "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' "

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 
 import pytest
+import yaml
 
 from ansible_collections.memstretch.density.tests.unit.fixtures.pages import PAGES, ROOT, name, prose
 
@@ -32,6 +34,30 @@ def dead(page, link):
 def test_links_lead_somewhere(page):
     assert not [link for link in LINK.findall(prose(page)) if dead(page, link)]
     assert not [link for link in ABSOLUTE.findall(prose(page)) if dead(ROOT / "README.md", link)]
+
+
+def is_shipped(path, ignored):
+    """Check whether a file or directory of the repository is in what Galaxy gives its users."""
+    parts = path.parts
+    return not any(
+        fnmatch.fnmatch("/".join(parts[:length]), pattern)
+        for pattern in ignored
+        for length in range(1, len(parts) + 1)
+    )
+
+
+def test_no_relative_link_of_a_shipped_page_leads_to_what_is_not_shipped():
+    ignored = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["build_ignore"]
+    shipped = [page for page in PAGES if is_shipped(page.relative_to(ROOT), ignored)]
+    found = {
+        f"{name(page)}: {link}"
+        for page in shipped
+        for link in LINK.findall(prose(page))
+        if link.partition("#")[0]
+        and not is_shipped((page.parent / link.partition("#")[0]).resolve().relative_to(ROOT), ignored)
+    }
+    assert len(shipped) > 30 and found == set()
+    assert not is_shipped((ROOT / "tests/unit").relative_to(ROOT), ignored)
 
 
 def test_the_readme_has_no_relative_link():

@@ -34,7 +34,8 @@ def write(directory: RunDirectory, document: dict[str, t.Any], paid: _Prices = N
     directory.write_text(PAGE, page.page(document))
     directory.write_text("density.csv", exports.windows_csv(document))
     directory.write_text("density.prom", exports.open_metrics(document, document["measured_at"]))
-    index.enter(directory, PAGE, document["created_at"], sentence.sentence(document))
+    found = [(arm["name"], str(arm["density"])) for arm in document["arms"] if arm["density"] is not None]
+    index.enter(directory, PAGE, document["created_at"], sentence.sentence(document), found or [("", index.NO_ANSWER)])
 
 
 def publish(

@@ -21,6 +21,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.configurati
 
 _Document = t.Mapping[str, t.Any]
 _FIGURES = {"avg_us": "average", "p99_us": "p99"}
+# Below this share of a limit, the limit says nothing about the figure.
+_FAR_BELOW = 0.01
 # A list in a headline has at most this many names.
 _NAMES = 3
 
@@ -92,10 +94,13 @@ def _figure(host: _Document, bound: str, slo: _Document) -> str:
     """Return the figure of a host that is the furthest from the SLO, next to what is allowed."""
     figure = max(_FIGURES, key=lambda name: host[bound][name] / slo[name])
     value, limit = host[bound][figure], slo[figure]
-    share = f"{_times(value / limit)} times" if value > limit else f"{value / limit:.0%} of".replace("%", "\u00a0%")
     least = "at least " if bound == "lower" else ""
     article = "an" if figure == "avg_us" else "a"
-    return f"{article} {_FIGURES[figure]} of {least}{_us(value)}, {share} the {_us(limit)} allowed"
+    found = f"{article} {_FIGURES[figure]} of {least}{_us(value)}"
+    if value < _FAR_BELOW * limit:
+        return f"{found}, far below what is allowed"
+    share = f"{_times(value / limit)} times" if value > limit else f"{value / limit:.0%} of".replace("%", "\u00a0%")
+    return f"{found}, {share} the {_us(limit)} allowed"
 
 
 def _us(value: float) -> str:

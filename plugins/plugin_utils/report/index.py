@@ -41,6 +41,15 @@ _KINDS = {
     "run": "run.json",
 }
 _EXPERIMENTS = "experiment"
+# Badges of results that have no verdict.
+MEASURED, FASTER, NOTHING_FASTER, NO_ANSWER = "measured", "faster", "nothing faster", "no answer"
+_UNFINISHED, _DAMAGED = "not finished", "damaged"
+# The colour of a badge, as the class of its element; others have none.
+_COLOURS = {
+    **{verdict: verdict for verdict in ("pass", "fail", "undecided", "invalid")},
+    **{"safe": "pass", "near": "invalid", "over": "fail", "unknown": "undecided", FASTER: "pass"},
+    **{_UNFINISHED: "invalid", _DAMAGED: "fail", NO_ANSWER: "undecided"},
+}
 # Results of these kinds have runs, whose names begin with theirs.
 _WITH_RUNS = ("search for better settings", "study")
 _PLURALS = {
@@ -61,7 +70,7 @@ class Row:
         page: its page, relative to its directory; None if there is none yet.
         at: when it was begun, as text such as 2026-01-31T12:00:00Z.
         headline: its answer.
-        verdicts: pairs of a profile, which may be empty, and its verdict.
+        verdicts: pairs of a profile or host, which may be empty, and its verdict, or another answer of a word.
         runs: the rows of its own runs.
     """
 
@@ -88,7 +97,7 @@ def enter(
         page: its page, a file in this directory.
         at: when it was begun, in seconds since the epoch or as text; None if that is unknown.
         headline: its answer in a sentence.
-        verdicts: pairs of a profile, which may be empty, and its verdict.
+        verdicts: pairs of a profile or host, which may be empty, and its verdict, or another answer of a word.
 
     Returns:
         Whether the row changed.
@@ -153,9 +162,12 @@ def _row(directory: RunDirectory) -> Row | None:
         except (RunError, KeyError, TypeError, ValueError):
             texts = [None]
         if not all(isinstance(text, str) for text in texts):
-            return Row(name, kind, None, _changed_at(directory), f"{_ROW_FILE} is damaged; publish it again")
+            told = f"{_ROW_FILE} is damaged; publish it again"
+            return Row(name, kind, None, _changed_at(directory), told, [("", _DAMAGED)])
         return Row(name, kind, row["page"], row["at"], row["headline"], verdicts)
-    return None if kind == _EXPERIMENTS else Row(name, kind, None, _changed_at(directory), "not finished")
+    if kind == _EXPERIMENTS:
+        return None
+    return Row(name, kind, None, _changed_at(directory), "It has not ended, or its end was not written", [("", _UNFINISHED)])
 
 
 def _changed_at(directory: RunDirectory) -> str:
@@ -179,6 +191,7 @@ def page(results: t.Sequence[Row]) -> str:
         charts=False,
         headline=f"All results: {', '.join(_number(count, kind) for kind, count in kinds.most_common()) or 'none yet'}",
         rows=results,
+        colours=_COLOURS,
     )
 
 

@@ -112,5 +112,6 @@ def publish_experiment(directory: RunDirectory, experiment: str, say: t.Callable
     elif not os.path.exists(directory.file("run.json")):  # a run that is still going gets its page at its end
         changed |= directory.write_text("report.html", html.experiments_page(directory.run_id, sections))
         measured_at = [each.get("measured_at") or 0 for each in experiments.documents(directory).values()]
-        changed |= index.enter(directory, "report.html", max(measured_at), headline.experiments(sections))
+        found = [("", index.MEASURED if sections else index.NO_ANSWER)]
+        changed |= index.enter(directory, "report.html", max(measured_at), headline.experiments(sections), found)
     return changed

@@ -19,8 +19,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.cell import
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import cell_title
 
 _SECTIONS = (
-    ("figures", "Figures"),
     ("percentiles", "Percentiles"),
+    ("figures", "Figures"),
     ("hosts", "Hosts"),
     ("time", "Over time"),
     ("validity", "Validity"),

@@ -42,7 +42,8 @@ def publish(
     notes = [f"  note: {label}" for label in site_check.labels(checks)]
     lines = [*table(document), "", sentence(document, path), *notes, *attempts.lines(ledger), *site_check.lines(checks)]
     directory.write_text("optimize.txt", "\n".join(lines).strip() + "\n")
-    index.enter(directory, "optimize.txt", document["created_at"], sentence(document, path))
+    found = index.FASTER if path else index.NOTHING_FASTER
+    index.enter(directory, "optimize.txt", document["created_at"], sentence(document, path), [("", found)])
     for line in lines:
         say(line)
     return path

@@ -33,6 +33,8 @@ def test_one_answer_is_on_the_terminal_the_page_and_in_the_index(tmp_path):
         page = (tmp_path / path).read_text(encoding="utf-8")
         assert answer in page
     assert json.loads((tmp_path / "density-1" / "density.json").read_text(encoding="utf-8"))["labels"]
+    badges = json.loads((tmp_path / "density-1" / "headline.json").read_text(encoding="utf-8"))["verdicts"]
+    assert badges == [[arm["name"], str(arm["density"])] for arm in found["arms"]]
     assert {path.suffix for path in (tmp_path / "density-1").glob("density.*")} == {
         ".json",
         ".txt",

@@ -38,6 +38,10 @@ def summary(verdict, *cells, expected=3, failed=(), killed=0, reasons=()):
             "The host meets the SLO: it has a p99 of 240 µs, 80 % of the 300 µs allowed",
         ),
         (
+            summary("pass", cell("pass", (0.4, 2)), expected=1),
+            "The host meets the SLO: it has an average of 0.4 µs, far below what is allowed",
+        ),
+        (
             summary("fail", cell("fail", (20, 900), (15, 630)), cell("undecided", (20, 2000), (9, 90), influence=10)),
             "vm0 misses the SLO: it has a p99 of at least 630 µs, 2.1 times the 300 µs allowed; 2 of 3 hosts meet it "
             "in this cell",

@@ -34,7 +34,8 @@ def links(results):
 def test_all_results_are_listed_the_newest_first_with_links_that_work(tmp_path):
     result(tmp_path, "dram-1", "run.json", verdicts=[("dram", "pass")])
     result(tmp_path, "with space & #", "run.json", "2026-01-03T00:00:00Z", verdicts=[("swap", "fail")])
-    result(tmp_path, "density-1", "density.json", "2026-01-02T00:00:00Z", "density.html")
+    densities = [("dram", "19"), ("zram", "60")]
+    result(tmp_path, "density-1", "density.json", "2026-01-02T00:00:00Z", "density.html", densities)
     result(tmp_path, "both", "comparison.json", page="comparison.html", verdicts=[("a", "pass"), ("b", "invalid")])
     result(tmp_path, "wide", "memory_bandwidth.json", "2025-01-01T00:00:00Z")
     (tmp_path / "latest").symlink_to("dram-1")
@@ -50,7 +51,8 @@ def test_all_results_are_listed_the_newest_first_with_links_that_work(tmp_path):
     assert len(links(tmp_path)) == 5 and all(path.is_file() for path in links(tmp_path))
     text = (tmp_path / index.FILE).read_text(encoding="utf-8")
     assert "<h1>All results: 2 runs, 1 density, 1 comparison, 1 experiment</h1>" in text
-    assert "the answer of density-1" in text and "INVALID" in text
+    assert "the answer of density-1" in text and '<span class="tag invalid">INVALID</span> b' in text
+    assert '<span class="tag plain">19</span> dram' in text and '<span class="tag plain">60</span> zram' in text
 
 
 def test_the_runs_of_a_study_are_below_it(tmp_path):
@@ -73,8 +75,8 @@ def test_what_is_not_published_is_listed_too(tmp_path):
     (tmp_path / "torn" / "headline.json").write_text("{", encoding="utf-8")
     result(tmp_path, "new", "run.json")
     rows = {row.name: row for row in index.rows(str(tmp_path))}
-    assert rows["begun"].page is None and rows["begun"].headline == "not finished"
-    assert "headline.json is damaged" in rows["torn"].headline
+    assert rows["begun"].page is None and rows["begun"].verdicts == [("", "not finished")]
+    assert "headline.json is damaged" in rows["torn"].headline and rows["torn"].verdicts == [("", "damaged")]
     assert len(links(tmp_path)) == 1
 
 

@@ -66,6 +66,7 @@ def test_what_is_confirmed_becomes_a_profile_with_its_effect_as_the_reason(searc
     assert made["swap"] == unchanged["swap"]
     assert "vm.swappiness=200 beats zram: average" in text and f"-e profile={path}" in text and "confirmed" in text
     assert directory.read_json("optimize.json")["profile"] == path
+    assert directory.read_json("headline.json")["verdicts"] == [["", "faster"]]
 
 
 def test_a_site_that_was_too_noisy_is_named_with_the_result(search):
@@ -90,6 +91,7 @@ def test_nothing_is_written_where_nothing_beats_the_profile(search):
     seen = document["result"]["smallest_effect"]
     assert document["profile"] is None and 1 < seen < 1.2
     assert f"No candidate is measurably better than zram. One that divides the average by {seen:.2f} or more" in text
+    assert directory.read_json("headline.json")["verdicts"] == [["", "nothing faster"]]
     assert text.strip().endswith("80 %") and json.loads(json.dumps(document)) == document
 
 
