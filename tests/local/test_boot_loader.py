@@ -4,7 +4,7 @@
 """The kernel command line of a host whose root and /boot are loop devices, with Debian's own grub-mkconfig.
 
 The host is a directory: grub-mkconfig runs there in a chroot, and this machine's boot loader is not touched.
-molecule/host boots such menus.
+extensions/molecule/host boots such menus.
 """
 
 from __future__ import annotations

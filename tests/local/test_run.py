@@ -235,7 +235,7 @@ def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
     )
     # Only what a collection may rely on: meta, plugins, roles, playbooks, files.
     installed = tmp_path / "collections" / "ansible_collections" / "memstretch" / "density"
-    for name in ("tests", "docs", "inventories", "molecule", "site.yml", "ansible.cfg", "Makefile", "changelogs"):
+    for name in ("tests", "docs", "inventories", "extensions", "site.yml", "ansible.cfg", "Makefile", "changelogs"):
         subprocess.run(["rm", "-rf", installed / name], check=True)
     fleet.add("a")
     # Directories of its own, so that the client is built.

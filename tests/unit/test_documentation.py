@@ -112,7 +112,7 @@ def calls(document):
             yield from calls(value)
 
 
-@pytest.mark.parametrize("place", ["molecule", "playbooks", "roles"])
+@pytest.mark.parametrize("place", ["extensions", "playbooks", "roles"])
 def test_every_module_that_is_called_exists_and_has_the_options(place):
     """A module that was renamed or merged may still be called where no unit test runs, as on throwaway machines."""
     allowed = {}

@@ -47,7 +47,7 @@ def too_long(path: pathlib.Path) -> list[str]:
     return [each for each in found if len(each) > LONGEST]
 
 
-@pytest.mark.parametrize("directory", ["inventories", "molecule", "playbooks", "roles"])
+@pytest.mark.parametrize("directory", ["inventories", "extensions", "playbooks", "roles"])
 def test_no_expression_is_longer_than_one_thought(directory):
     paths = [path for path in (ROOT / directory).rglob("*") if path.suffix in (".yml", ".yaml", ".j2")]
     found = {str(path.relative_to(ROOT)): too_long(path) for path in sorted(paths)}

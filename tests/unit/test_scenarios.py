@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCENARIOS = {path.parent.name: path.parent for path in sorted(ROOT.glob("molecule/*/molecule.yml"))}
+SCENARIOS = {path.parent.name: path.parent for path in sorted(ROOT.glob("extensions/molecule/*/molecule.yml"))}
 
 
 def settings(name: str) -> dict[str, t.Any]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of vm.py that need no running machine. The scenarios of molecule/ run machines."""
+"""The parts of vm.py that need no running machine. The scenarios of extensions/molecule/ run machines."""
 
 from __future__ import annotations
 

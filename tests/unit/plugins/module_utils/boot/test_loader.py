@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """GRUB: the shell code of the drop-in, and menus that are refused. Red Hat: apply and restore with a model of grubby.
 
-tests/local/test_boot_loader.py restores menus of the real GRUB, and molecule/host boots them.
+tests/local/test_boot_loader.py restores menus of the real GRUB, and extensions/molecule/host boots them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Units as systemctl shows them; molecule/redis runs real ones."""
+"""Units as systemctl shows them; extensions/molecule/redis runs real ones."""
 
 from __future__ import annotations
 
