@@ -16,7 +16,11 @@ SPECS = {
     path.parts[-3]: yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
     for path in ROOT.glob("roles/*/meta/argument_specs.yml")
 }
-FILES = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("extensions/molecule/**/*.yml")]
+FILES = [
+    *ROOT.glob("playbooks/**/*.yml"),
+    *ROOT.glob("roles/*/tasks/*.yml"),
+    *ROOT.glob("extensions/molecule/**/*.yml"),
+]
 # A task that includes an entry point with the name of a step, such as verify.
 NAMED_BY_STEP = "{{ __host_tuning_step }}"
 STEPS = {"main", "preflight", "verify"}

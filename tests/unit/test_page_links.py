@@ -40,9 +40,7 @@ def is_shipped(path, ignored):
     """Check whether a file or directory of the repository is in what Galaxy gives its users."""
     parts = path.parts
     return not any(
-        fnmatch.fnmatch("/".join(parts[:length]), pattern)
-        for pattern in ignored
-        for length in range(1, len(parts) + 1)
+        fnmatch.fnmatch("/".join(parts[:length]), pattern) for pattern in ignored for length in range(1, len(parts) + 1)
     )
 
 

@@ -47,8 +47,14 @@ _UNFINISHED, _DAMAGED = "not finished", "damaged"
 # The colour of a badge, as the class of its element; others have none.
 _COLOURS = {
     **{verdict: verdict for verdict in ("pass", "fail", "undecided", "invalid")},
-    **{"safe": "pass", "near": "invalid", "over": "fail", "unknown": "undecided", FASTER: "pass"},
-    **{_UNFINISHED: "invalid", _DAMAGED: "fail", NO_ANSWER: "undecided"},
+    "safe": "pass",
+    "near": "invalid",
+    "over": "fail",
+    "unknown": "undecided",
+    FASTER: "pass",
+    _UNFINISHED: "invalid",
+    _DAMAGED: "fail",
+    NO_ANSWER: "undecided",
 }
 # Results of these kinds have runs, whose names begin with theirs.
 _WITH_RUNS = ("search for better settings", "study")
@@ -167,7 +173,9 @@ def _row(directory: RunDirectory) -> Row | None:
         return Row(name, kind, row["page"], row["at"], row["headline"], verdicts)
     if kind == _EXPERIMENTS:
         return None
-    return Row(name, kind, None, _changed_at(directory), "It has not ended, or its end was not written", [("", _UNFINISHED)])
+    return Row(
+        name, kind, None, _changed_at(directory), "It has not ended, or its end was not written", [("", _UNFINISHED)]
+    )
 
 
 def _changed_at(directory: RunDirectory) -> str:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services, with a model of systemctl so that no service of this machine is stopped. The scenario host has the real one."""
+"""Services, with a model of systemctl, so that no service here is stopped. The scenario host has the real one."""
 
 from __future__ import annotations
 
