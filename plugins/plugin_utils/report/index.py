@@ -112,7 +112,8 @@ def enter(
         "schema": SCHEMA,
         "page": page,
         "at": utc(at) if isinstance(at, (int, float)) else at or "",
-        "headline": headline,
+        # What is written to a file has no character that a terminal might not print.
+        "headline": headline.replace("\u00a0", " "),
         "verdicts": [list(each) for each in verdicts],
     }
     changed = directory.write_json(_ROW_FILE, row)

@@ -12,6 +12,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 from .judging import judged
 
+ROUNDS = (1, 2, 3)
 NOISY = {
     "hosts": {"kvm1": {"reasons": ["7 % of its CPU time was stolen"], "doubts": []}},
     "unmeasured": {},
@@ -34,7 +35,7 @@ def test_one_answer_is_on_the_terminal_the_page_and_in_the_index(tmp_path):
         assert answer in page
     assert json.loads((tmp_path / "density-1" / "density.json").read_text(encoding="utf-8"))["labels"]
     badges = json.loads((tmp_path / "density-1" / "headline.json").read_text(encoding="utf-8"))["verdicts"]
-    assert badges == [[arm["name"], str(arm["density"])] for arm in found["arms"]]
+    assert badges == [["dram", str(found["arms"][0]["density"])], ["zram", str(found["arms"][1]["density"])]]
     assert {path.suffix for path in (tmp_path / "density-1").glob("density.*")} == {
         ".json",
         ".txt",
@@ -42,3 +43,13 @@ def test_one_answer_is_on_the_terminal_the_page_and_in_the_index(tmp_path):
         ".csv",
         ".prom",
     }
+
+
+def test_a_density_that_ran_out_of_hosts_is_a_lower_bound_in_the_index(tmp_path):
+    directory = RunDirectory(str(tmp_path), "density-1")
+    pathlib.Path(directory.path).mkdir()
+    found = judged([*dram(ROUNDS), *tier("zram", ROUNDS, 40, fleet=lambda size: 1.3 + size / 100, page_ins=9000)])
+    publish(directory, {**found, "id": "density-1", "created_at": 1.8e9, "site_checks": []}, lambda line: None)
+    assert found["arms"][1]["at_least"]
+    badge = f'<span class="tag plain">≥ {found["arms"][1]["density"]}</span> zram'
+    assert badge in (tmp_path / "index.html").read_text(encoding="utf-8")

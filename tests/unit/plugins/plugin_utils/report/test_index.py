@@ -116,6 +116,7 @@ def test_a_published_run_enters_the_index_and_publishing_it_again_changes_nothin
     results = pathlib.Path(directory.results_dir)
     (row,) = (each for each in index.rows(str(results)) if each.name == directory.run_id)
     assert row.headline.startswith("All 3 hosts meet the SLO") and row.verdicts[0][1] == "pass"
+    assert " µs" in row.headline and "?" not in row.headline, "a file has no character that a terminal might not print"
     before = (results / index.FILE).stat().st_mtime_ns
     assert publish(directory, lambda line: None)[1] is False
     assert (results / index.FILE).stat().st_mtime_ns == before
