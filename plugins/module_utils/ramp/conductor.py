@@ -38,7 +38,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan impor
     Plan,
     Server,
     first_size,
-    grown,
+    following,
     window_seconds,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.window import encoded, figures, was_steady
@@ -164,11 +164,9 @@ class Conductor:
     def _conduct(self) -> dict[str, t.Any]:
         self._begin()
         size: int | None = self._first()
-        most = len(self._plan.servers)
         while size is not None:
             self._step(size)
-            planned = [each for each in self._plan.sizes if each > size]
-            size = planned[0] if planned else grown(size, self._plan.growth, most)
+            size = following(self._plan, size, self._misses.near)
         self._hold(self._looked_at)
         return _Ended(HOSTS, self._looked_at, None, "no more servers").end
 

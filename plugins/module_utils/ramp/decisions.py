@@ -139,12 +139,17 @@ class Misses:
 
     Attributes:
         look_again: whether the last window missed it so clearly that a second look at its size must confirm that.
+        near: whether the last clean window missed it, so that the end is near.
     """
 
     def __init__(self, objective: t.Mapping[str, t.Any] | None) -> None:
         self._objective, self.look_again = objective, False
         self._in_a_row: dict[int, float] = {}
         self._clearly_at: int | None = None
+
+    @property
+    def near(self) -> bool:
+        return bool(self._in_a_row)
 
     def add(self, size: int, figures: Figures | None) -> str:
         """Take a window, None if it was disturbed; return why the ramp ends, or an empty text."""

@@ -19,6 +19,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.option
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import RANGES as CLIENT
 
 _MIB = 2**20
+# By this share a fleet grows once its objective has been missed.
+_NEAR = 0.04
 
 RANGES: Ranges = {
     "budget_bytes": Range(int, 16 * _MIB, 2**50, "bytes"),
@@ -221,6 +223,19 @@ def first_size(budget_bytes: int, charged_bytes: int, filled: int, most: int) ->
 def grown(size: int, growth: float, most: int) -> int | None:
     """Return the size of the next step, None after the last one. A whole server is the smallest step."""
     return None if size >= most else min(most, max(size + 1, round(size * (1 + growth))))
+
+
+def following(plan: Plan, size: int, near: bool) -> int | None:
+    """Return the size of the next step, None after the last one.
+
+    Args:
+        near: whether the last clean window has missed the objective, so that the end is near. A coarse step beyond it
+            takes most of a minute, since the budget can hardly be met there, and says nothing.
+    """
+    planned = [each for each in plan.sizes if each > size]
+    wanted = planned[0] if planned else grown(size, plan.growth, len(plan.servers))
+    close = grown(size, _NEAR, len(plan.servers))
+    return min(wanted, close) if near and wanted and close else wanted
 
 
 def window_seconds(plan: Plan, size: int) -> int:

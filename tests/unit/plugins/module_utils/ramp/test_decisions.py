@@ -106,13 +106,13 @@ def test_a_window_misses_its_objective_at_the_worse_of_average_and_p99(objective
 
 def test_a_ramp_that_misses_clearly_ends_only_if_a_second_look_confirms_it():
     found, slow = Misses(RELATIVE), figures(fleet_p99=900 * US)
-    assert not found.add(40, slow) and found.look_again
+    assert not found.add(40, slow) and found.look_again and found.near
     assert "by a factor of 2.5, in two windows" in found.add(40, slow)
 
 
 def test_a_clear_miss_that_is_not_confirmed_ends_nothing():
     found, slow = Misses(RELATIVE), figures(fleet_p99=900 * US)
-    assert not found.add(40, slow) and not found.add(40, QUIET) and not found.look_again
+    assert not found.add(40, slow) and not found.add(40, QUIET) and not found.look_again and not found.near
     assert not found.add(44, slow) and found.look_again
     assert not found.add(44, None) and not found.look_again, "a disturbed window confirms nothing"
 

@@ -80,6 +80,23 @@ def test_steps_grow_by_a_share_and_by_at_least_one_server():
     assert sizes == [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 29, 30]
 
 
+@pytest.mark.parametrize(
+    ("sizes", "size", "near", "following"),
+    [
+        ([20, 23, 27], 20, False, 23),
+        ([20, 23, 27], 27, False, 30),
+        ([20, 60, 72], 60, True, 62),
+        ([60, 61, 72], 60, True, 61),
+        ([], 60, True, 62),
+        ([], 120, True, None),
+    ],
+    ids=["planned", "grown", "in small steps", "planned as small", "grown in small steps", "the last"],
+)
+def test_the_steps_are_small_once_the_objective_is_missed(sizes, size, near, following):
+    many = {"servers": [{"name": f"r{port}", "port": port} for port in range(1, 121)], "sizes": sizes, "growth": 0.1}
+    assert plan.following(plan.checked({**GIVEN, **many}), size, near) == following
+
+
 @pytest.mark.parametrize(("size", "seconds"), [(4, 10), (10, 4), (39, 4)])
 def test_a_window_has_enough_requests(size, seconds):
     assert plan.window_seconds(plan.checked(GIVEN), size) == seconds
