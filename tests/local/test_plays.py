@@ -79,6 +79,8 @@ def test_what_a_playbook_cannot_do_with_an_inventory_is_refused_before_anything_
         ),
         (inventory, "benchmark", {"latency_benchmark_rat": 100}, "did you mean latency_benchmark_rate?"),
         (inventory, "tune", {"profile": "zram", "swap_space_kin": "file"}, "did you mean swap_space_kind?"),
+        (inventory, "benchmark", {"slo": "relative"}, "slo: relative is not allowed here; a run is judged by"),
+        (inventory, "site", {"slo_scope": "fleet"}, "slo_scope: fleet is not allowed here; a run is judged by"),
         (inventory, "benchmark", {"fleet_group": "caches2"}, "fleet_group: caches2 is not a group of the inventory"),
         (inventory, "fleet", {"image_build": True}, 'the inventory has no host in the group "hypervisors"'),
         (
