@@ -92,6 +92,10 @@ options:
     description: Minutes for which the density is held at the end, 0 to 1440. By default 0. If it does not hold, a
       smaller fleet is held.
     type: raw
+  touch:
+    description: Seconds for which the held fleet is looked at after all of its servers were touched at once, as by a
+      backup, 0 to 3600. By default 0, which leaves it out. Only with O(hold).
+    type: raw
   written:
     description: The most that one ramp may write to swap drives, such as V(4G), from 1 MiB. By default 2G. A ramp that
       has written so much ends.

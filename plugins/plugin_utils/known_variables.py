@@ -41,6 +41,7 @@ USER_VARIABLES = frozenset(
         "density_references",
         "density_rounds",
         "density_settle",
+        "density_touch",
         "density_wait",
         "density_window",
         "density_written",

@@ -100,6 +100,7 @@ def test_ctrl_c_restores_and_the_same_command_continues_with_the_next_ramp(fleet
             {"profiles": "dram", "density_max": 9},
             "density_max: 9 is out of range; it must be from 1 to 8, the hosts of",
         ),
+        ({"profiles": "dram", "density_touch": 5}, "density_touch: has no effect without density_hold"),
         ({"profiles": "dram", "density_rounds": 0}, "density_rounds: 0 is out of range"),
         ({"profiles": "dram,turbo"}, "turbo"),
     ],
@@ -113,12 +114,19 @@ def test_a_mistake_is_refused_before_anything_is_touched(fleet, small, variables
 
 def test_a_size_that_holds_is_said_to(fleet, small):
     inventory, variables = small
-    given = variables(profiles="dram", density_rounds=1, density_max=2, density_hold=0.05)
+    given = variables(profiles="dram", density_rounds=1, density_max=2, density_hold=0.05, density_touch=5)
     outcome = fleet.run_playbook("-e", given, playbook="density", inventory=inventory)
     assert outcome.status == 0, outcome.output
     (dram,) = document(fleet)["arms"]
-    assert dram["hold"] == [{"size": 2, "windows": dram["hold"][0]["windows"], "state": "held"}]
-    assert "  note: DRAM alone: held for longer, a fleet of 2 met the objective" in outcome.output
+    (hold,) = dram["hold"]
+    assert (hold["size"], hold["state"]) == (2, "held")
+    assert "  note: DRAM alone: held for longer, a fleet of 2 met the objective. When all its" in outcome.output
+    touched = hold["touched"]
+    assert touched["seconds"] == 5 and touched["touched_seconds"] < 5 and touched["worst_p99_us"] > 0
+    record = document(fleet, "ramps/dram-hold-1.json")
+    jsonschema.validate(record, {**SCHEMA["$defs"]["ramp"], "$defs": SCHEMA["$defs"]})
+    requests = [second["fleet"]["upper"]["count"] for second in record["touch"]["seconds"]]
+    assert sum(requests) == pytest.approx(5 * 2 * SMALL["latency_benchmark_rate"], rel=0.1)
 
 
 def test_the_headline_measures_its_rows_and_does_not_measure_a_finished_one_again(fleet, small, tmp_path):

@@ -293,6 +293,19 @@ def test_a_ramp_holds_its_last_size(ramp):
     assert kinds[:2] == ["step", "hold"] and set(kinds[1:]) == {"hold"}
 
 
+def test_all_servers_of_a_held_fleet_are_touched_at_once_and_come_back_from_the_tier(ramp, zram):
+    found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[8], hold_seconds=4, touch_seconds=8)
+    assert found.end()["kind"] == "hosts"
+    (line,) = found.lines("touch")
+    touch, held = line["touch"], [window for window in found.windows() if window["kind"] == "hold"]
+    assert touch["n"] == 8 and 0 < touch["touched_seconds"] < 8
+    assert [second["references"]["upper"]["count"] for second in touch["seconds"]] == pytest.approx([100] * 8, abs=10)
+    fleet = [second["fleet"]["upper"] for second in touch["seconds"]]
+    assert sum(second["count"] for second in fleet) == pytest.approx(8 * 8 * 50, rel=0.05)
+    before = max(load["upper"]["max_ns"] for load in held[-1]["hosts"].values())
+    assert max(second["max_ns"] for second in fleet[:3]) > before, "pages came back from the tier"
+
+
 def test_a_ramp_goes_on_beyond_its_sizes(ramp):
     found = ramp(sizes=[2], servers=4, budget_bytes=1024 * MIB)
     assert found.end()["kind"] == "hosts"

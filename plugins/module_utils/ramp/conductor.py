@@ -41,7 +41,13 @@ from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan impor
     following,
     window_seconds,
 )
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.window import encoded, figures, was_steady
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.touch import Touch
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.window import (
+    encoded,
+    figures,
+    second_of,
+    was_steady,
+)
 
 STREAM, STOP, LEASE, CLIENTS_LEASE = "stream", "stop", "lease", "clients.lease"
 # Kinds of ends.
@@ -339,6 +345,25 @@ class Conductor:
         while time.monotonic() < until:
             look += 1
             self._is_clean(size, "hold", {"look": look, "settle_seconds": 0.0, "join_seconds": 0.0})
+        if look and self._plan.touch_seconds:
+            self._touch(size)
+
+    def _touch(self, size: int) -> None:
+        """Touch all servers of a fleet at once, and write what each of the seconds after that was like."""
+        begin = int(time.time()) + 1
+        end = begin + self._plan.touch_seconds
+        self._wait_until(begin)
+        touch = Touch([member.login for member in self._members], self._plan.load["keys"])
+        self._wait_until(end)
+        self._wait_for_reports(begin, end)
+        seconds = [[member.seconds(begin, end) for member in members] for members in (self._members, self._references)]
+        found = {
+            "n": size,
+            "started_at": float(begin),
+            "touched_seconds": touch.seconds and round(touch.seconds, 2),
+            "seconds": [second_of(second, *seconds) for second in range(begin, end)],
+        }
+        self._write({"event": "touch", "touch": found})
 
     def _is_clean(self, size: int, kind: str, about: t.Mapping[str, t.Any]) -> bool:
         """Look for a window, write it, and return whether it was clean; end the ramp if it shows that it must end."""

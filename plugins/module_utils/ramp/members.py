@@ -41,6 +41,13 @@ class ServerError(Exception):
     """A server or its client failed for a reason that is not memory; the text is for the user."""
 
 
+class Login(t.NamedTuple):
+    """How to reach the Redis of a server."""
+
+    address: tuple[str, int]
+    password: str
+
+
 class Shared(t.NamedTuple):
     """What the servers of a ramp have in common.
 
@@ -58,6 +65,7 @@ class Member:
     """A server that joins: it starts, is filled, and is loaded until the end.
 
     Attributes:
+        login: how to reach its Redis.
         joined: whether its client runs.
         is_newcomer: whether it is killed before all others when memory runs out.
         loaded_from: the time from which on its client loads it, in seconds since 1970.
@@ -69,12 +77,12 @@ class Member:
         self._prefix = os.path.join(shared.directory, f"{server.port}.{attempt}")
         self._began = time.monotonic()
         # Whoever has taken its port before it is told this password, so no other server may have the same.
-        self._password = secrets.token_hex(16)
+        self.login = Login(("127.0.0.1", server.port), secrets.token_hex(16))
         self.redis = Child(
             Spawn(
                 [_program(shared.plan.redis), "-"],
                 f"{self._prefix}.redis",
-                given=_configuration(server.port, self._password),
+                given=_configuration(server.port, self.login.password),
                 entry=entry,
                 user=shared.plan.user,
                 out_of_memory=KILLED_FIRST,
@@ -114,8 +122,8 @@ class Member:
 
     def _answers(self) -> bool:
         try:
-            with Connection(("127.0.0.1", self.server.port), 1) as connection:
-                connection.log_in("default", self._password)
+            with Connection(self.login.address, 1) as connection:
+                connection.log_in("default", self.login.password)
                 return connection.require("PING") == "+PONG"
         except Refused as refused:
             # Nobody else may answer in its place: Redis itself ends if its port is taken.
@@ -150,7 +158,7 @@ class Member:
         share = plain(self._shared.plan.load["compressibility"])
         options = ["--json", f"--compressibility={share}", f"--seed={self.server.port}"]
         argv = [self._shared.plan.client, *options, *words]
-        return Spawn(argv, f"{self._prefix}.{name}", environment={"SOLOTEST_PASSWORD": self._password})
+        return Spawn(argv, f"{self._prefix}.{name}", environment={"SOLOTEST_PASSWORD": self.login.password})
 
     def _numbers(self, names: t.Sequence[str]) -> list[str]:
         return [str(self.server.port), *(plain(self._shared.plan.load[name]) for name in names)]
@@ -172,12 +180,16 @@ class Member:
 
     def parts(self, begin: int, end: int) -> list[dict[str, t.Any]]:
         """Return what its client has reported for the whole seconds from begin to end, as far as it has."""
+        return list(self.seconds(begin, end).values())
+
+    def seconds(self, begin: int, end: int) -> dict[int, dict[str, t.Any]]:
+        """Return the same by second."""
         for line in self._new_lines():
             found = _STARTED_AT.search(line[:200])
             if line.startswith(b'{"schema":1,"window"') and found and begin <= round(float(found[1])) < end:
                 self._parts[round(float(found[1]))] = json.loads(line)
         self._parts = {second: part for second, part in self._parts.items() if second >= begin}
-        return [self._parts[second] for second in sorted(self._parts) if second < end]
+        return {second: self._parts[second] for second in sorted(self._parts) if second < end}
 
     def _new_lines(self) -> list[bytes]:
         if not self.client:

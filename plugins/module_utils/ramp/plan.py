@@ -30,6 +30,7 @@ RANGES: Ranges = {
     "settle_seconds": Range(float, 1, 600, "seconds"),
     "wait_seconds": Range(float, 0, 86_400, "seconds"),
     "hold_seconds": Range(float, 0, 86_400, "seconds"),
+    "touch_seconds": Range(int, 0, 3600, "seconds"),
     "looks": Range(int, 1, 100, "windows"),
     "lease_seconds": Range(float, 2, 3600, "seconds"),
     "stolen_limit": Range(float, 0, 1, "share of the time of a CPU"),
@@ -57,6 +58,7 @@ DEFAULTS: dict[str, t.Any] = {
     "settle_seconds": 15.0,
     "wait_seconds": 300.0,
     "hold_seconds": 0.0,
+    "touch_seconds": 0,
     "looks": 5,
     "lease_seconds": 30.0,
     "stolen_limit": 0.0025,
@@ -73,6 +75,7 @@ _NUMBERS = (
     "settle_seconds",
     "wait_seconds",
     "hold_seconds",
+    "touch_seconds",
     "looks",
     "lease_seconds",
     "stolen_limit",
@@ -102,6 +105,7 @@ class Plan(t.NamedTuple):
         settle_seconds: the longest time until reclaim is steady.
         wait_seconds: how long a ramp waits for a quiet machine, altogether.
         hold_seconds: how long it stays at its last size.
+        touch_seconds: how long it looks at it after that, when all servers are touched at once; 0 to leave that out.
         looks: the most windows in a row at one size while they are disturbed.
         lease_seconds: the ramp ends if the controller has not renewed its lease for so long.
         stolen_limit: a window in which a CPU lost a larger share is disturbed.
@@ -125,6 +129,7 @@ class Plan(t.NamedTuple):
     settle_seconds: float
     wait_seconds: float
     hold_seconds: float
+    touch_seconds: int
     looks: int
     lease_seconds: float
     stolen_limit: float

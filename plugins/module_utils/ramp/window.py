@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import decisions
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Moment
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import BOUNDS, load_of
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, encode
 
 
@@ -22,14 +23,29 @@ def was_steady(window: t.Mapping[str, t.Any]) -> bool:
 def encoded(load: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return a load with its histograms as the record of a ramp has them."""
     result = dict(load)
-    for name in ("upper", "lower", "punctual"):
+    for name in BOUNDS.values():
         counts = load[name]["counts"]
         result[name] = {
             "count": sum(counts.values()),
             **{figure: load[name][figure] for figure in ("sum_ns", "min_ns", "max_ns")},
-            "histogram": encode(counts) if counts else "",
+            "histogram": encode(counts),
         }
     return result
+
+
+_Seconds = t.Sequence[t.Mapping[int, t.Mapping[str, t.Any]]]
+
+
+def second_of(second: int, fleet: _Seconds, references: _Seconds) -> dict[str, t.Any]:
+    """Return what the clients of all servers together have reported for one second.
+
+    Args:
+        second: since 1970.
+        fleet, references: what each of their clients has reported, by second.
+    """
+    loads = (encoded(load_of([each[second] for each in of if second in each])) for of in (fleet, references))
+    of_fleet, beside = ({name: load[name] for name in BOUNDS.values()} for load in loads)
+    return {"fleet": of_fleet, "references": beside}
 
 
 def _merged(loads: t.Iterable[t.Mapping[str, t.Any]], bound: str) -> Histogram:

@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.objecti
     Plateau,
     excess,
 )
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.touched import touched
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import (
     Figures,
     Window,
@@ -377,18 +378,15 @@ def _hold(ramp: _Document, aim: Objective, idle: Figures | None) -> dict[str, t.
     """Return how a size that was held ended: held, missed or died; undecided without a clean window."""
     looked = [each for each in windows(ramp) if each.fleet]
     size = max([each.size for each in looked] or [ramp["end"]["n"]])
-    values = [
-        max(excess(each, aim, idle, "upper").of.values())
-        for each in looked
-        if each.document["kind"] == "hold" and not each.disturbed
-    ]
+    clean = [each for each in looked if each.document["kind"] == "hold" and not each.disturbed]
+    values = [max(excess(each, aim, idle, "upper").of.values()) for each in clean]
     if cause.wall(ramp) < math.inf:
         state = DIED
     elif ramp["end"]["kind"] == "missed":
         state = MISSED
     else:
         state = _held(values) if values else UNDECIDED
-    return {"size": size, "windows": len(values), "state": state}
+    return {"size": size, "windows": len(values), "state": state, "touched": touched(ramp, clean)}
 
 
 def _largest_held(holds: t.Sequence[_Document], density: int) -> int:

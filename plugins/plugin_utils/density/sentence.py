@@ -147,7 +147,21 @@ def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
                 f"{listed(of_hosts['missed'], 3)} did not"
             )
     for hold in arm["hold"]:
-        yield f"held for longer, a fleet of {hold['size']} {_HELD[hold['state']]}"
+        yield f"held for longer, a fleet of {hold['size']} {_HELD[hold['state']]}{_touched(hold['touched'])}"
+
+
+def _touched(found: _Document | None) -> str:
+    """Return what followed when all servers of a held fleet were touched at once; empty if they were not."""
+    if not found:
+        return ""
+    worst, back = found["worst_p99_us"], found["back_seconds"]
+    if worst is None:
+        return f". When all its servers were touched at once, none answered within {found['seconds']} s"
+    over = f"was not back within {found['seconds']} s" if back is None else f"was back after {back} s"
+    return (
+        f". When all its servers were touched at once, its p99 went from {found['before_p99_us']:,.0f} to {worst:,.0f} "
+        f"us at worst and {over}"
+    )
 
 
 def _where(answer: _Document) -> str:

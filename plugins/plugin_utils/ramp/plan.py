@@ -26,6 +26,7 @@ _PLAN_NAMES = {
     "density_window": "window_seconds",
     "density_settle": "settle_seconds",
     "density_wait": "wait_seconds",
+    "density_touch": "touch_seconds",
 }
 RANGES: Ranges = {
     "density_references": Range(int, 0, 1000, "servers that stay in DRAM"),
@@ -108,6 +109,8 @@ def plan_of(
             "the group fleet"
         )
     ports = [_port(hostvars, name) for name in names]
+    if values.get("density_touch") and not values.get("density_hold"):
+        raise SettingError("density_touch: has no effect without density_hold, at whose end the servers are touched")
     budget = given.get("density_budget")
     if budget in (None, ""):
         raise SettingError("density_budget: is missing; it must be the DRAM of the fleet, such as 256M")

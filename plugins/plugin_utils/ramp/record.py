@@ -126,6 +126,15 @@ _WINDOW = Fields(
         "machines": Row((_SAMPLE,)),
     }
 )
+_SECOND = Fields({"upper": _HISTOGRAM, "lower": _HISTOGRAM, "punctual": _HISTOGRAM})
+_TOUCH = Fields(
+    {
+        "n": Whole(1, _MOST_HOSTS),
+        "started_at": Real(0, 2**40),
+        "touched_seconds": Optional(Real(0, _MOST_SECONDS)),
+        "seconds": Listed(Fields({"fleet": _SECOND, "references": _SECOND}), _MOST_SECONDS),
+    }
+)
 _END = Fields(
     {
         "kind": OneOf(_ENDS),
@@ -146,6 +155,7 @@ _LINES: dict[str, Kind] = {
     ),
     "note": Fields({"text": Message()}),
     "window": Fields({"window": _WINDOW}),
+    "touch": Fields({"touch": _TOUCH}),
     "end": Fields(
         {
             "at": Real(0, 2**40),
@@ -221,6 +231,7 @@ class Record:
             "tier": list(plan.get("tier", [])),
             "windows": [],
             "notes": [],
+            "touch": None,
             "end": None,
         }
 
@@ -239,6 +250,8 @@ class Record:
             self.document["notes"].append(line["text"])
         elif event == "window":
             self.document["windows"].append(line["window"])
+        elif event == "touch":
+            self.document["touch"] = line["touch"]
         else:
             costs = {name: line[name] for name in _COSTS}
             self.document.update(finished_at=line["at"], end=line["end"], realtime=line["realtime"], costs=costs)

@@ -42,6 +42,7 @@ def test_what_is_not_given_has_its_default():
         ({"sizes": [4, 41]}, "sizes: .* at most 40"),
         ({"sizes": [4, 4]}, "sizes: .* ascend"),
         ({"budget_bytes": 1}, "budget_bytes: 1 is out of range; it must be a whole number from 16,777,216"),
+        ({"touch_seconds": 3601}, "touch_seconds: 3601 is out of range"),
         ({"load": {**LOAD, "rate": 0}}, "load.rate: 0 is out of range"),
         ({"load": {"rate": 50}}, "load: rate is not allowed"),
         ({"objective": {"kind": "relative", "factor": 0.5}}, "objective.factor: 0.5 is out of range"),

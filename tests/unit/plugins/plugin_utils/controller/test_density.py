@@ -25,7 +25,7 @@ HOSTS = {
     "this_machine": {"ansible_connection": "local"},
     **{f"redis{number}": {**LOAD, "latency_benchmark_port": 7000 + number} for number in (1, 2, 3)},
 }
-NAMES = ("budget", "max", "references", "growth", "window", "settle", "wait", "hold", "factor", "written")
+NAMES = ("budget", "max", "references", "growth", "window", "settle", "wait", "hold", "touch", "factor", "written")
 
 
 def definition(profiles="dram,zram", **given):

@@ -75,6 +75,7 @@ def test_density_max_leaves_out_the_last_instances():
         ({"density_budget": "1M"}, FLEET, {}, "density_budget: .* is out of range"),
         ({"density_budget": "256M", "density_written": "1k"}, FLEET, {}, "density_written: .* is out of range"),
         ({"density_budget": "256M", "density_growth": 2}, FLEET, {}, "density_growth: 2 is out of range"),
+        ({"density_budget": "256M", "density_touch": 9}, FLEET, {}, "density_touch: has no effect without density_hold"),
         ({"density_budget": "256M", "density_hold": -1}, FLEET, {}, "density_hold: -1 is out of range"),
         (
             {"density_budget": "256M", "density_max": 4},

@@ -55,6 +55,13 @@ WINDOW = {
     "references": {"reference1": load(100)},
     "machines": {"": SAMPLE},
 }
+_SECOND = {name: load(100)[name] for name in ("upper", "lower", "punctual")}
+TOUCH = {
+    "n": 2,
+    "started_at": 1.8e9,
+    "touched_seconds": 0.4,
+    "seconds": [{"fleet": _SECOND, "references": dict.fromkeys(_SECOND, EMPTY)}],
+}
 COSTS = {"conductor_cpu_seconds": 1.5, "reclaim_cpu_seconds": 0.5, "written_bytes": 4096}
 END = {"kind": "does_not_fit", "n": 3, "host": "redis3", "machine": None, "message": "Killed process 7"}
 
@@ -98,6 +105,7 @@ def wrong_window(*path, value):
         (wrong_window("machines", value={"": SAMPLE, "b": SAMPLE}), "machines"),
         (wrong_window("machines", value=7), "machines = 7"),
         (text("window", window=7), "window.window = 7"),
+        (text("touch", touch={**TOUCH, "seconds": [{"fleet": _SECOND}]}), "touch.touch.seconds[0].references"),
         (text("end", at=1.0, realtime=None, end={**END, "kind": "fine"}, **COSTS), "kind = 'fine'"),
     ],
 )
@@ -122,6 +130,7 @@ def test_a_record_grows_with_the_stream():
         text("started", at=1.0, groups={"fleet": group, "references": group}, tier_bytes=2**30),
         text("window", window=WINDOW),
         text("note", text="redis3 was killed\x1b[2J"),
+        text("touch", touch=TOUCH),
         text("end", at=9.0, end=END, realtime=True, **COSTS),
     ):
         record.add(*accepted(line, "this_machine"))
@@ -129,6 +138,7 @@ def test_a_record_grows_with_the_stream():
     assert (document["started_at"], document["finished_at"], document["realtime"]) == (1.0, 9.0, True)
     assert document["end"] == {**END, "machine": "this_machine"} and document["costs"] == COSTS
     assert document["groups"]["fleet"] == group and len(document["windows"]) == 1
+    assert document["touch"] == TOUCH
     assert document["notes"] and "\x1b" not in document["notes"][0]
 
 
