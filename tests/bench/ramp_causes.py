@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Does a ramp name what ended it? Truths are planted on real servers, again and again.
 
-    python tests/bench/ramp_causes.py [--times N] [--write]
+    python tests/bench/ramp_causes.py [--times N] [--only KIND] [--write]
 
 - cpus: DRAM alone, and other work that takes more of the CPUs with each step.
 - drive: swap on a drive that is throttled to 200 reads a second.
@@ -188,30 +188,25 @@ def conduct(
     return record.document
 
 
-def once(number: int, client: str, directory: str) -> list[dict[str, t.Any]]:
-    """Conduct a ramp of each kind."""
+def once(number: int, client: str, directory: str, kinds: t.Container[str]) -> list[dict[str, t.Any]]:
+    """Conduct a ramp of each kind; one in DRAM is always among them."""
     ramps = [conduct("dram", number, client)]
     limits = answer(definition(["dram"]), ramps)["plateau"]
     aim = {**OBJECTIVE, **({"plateau": limits} if limits else {})}
-    hogs = Hogs()
-    try:
-        ramps.append(
-            conduct(
-                "cpus",
-                number,
-                client,
-                on_window=hogs.more,
-                objective=aim,
-                sizes=list(range(4, 13)),
-            )
-        )
-    finally:
-        hogs.end()
-    with throttled_drive(directory) as device:
-        ramps.append(conduct("drive", number, client, [device], objective=aim))
-    with zram() as device:
-        few = {**LOAD, "rate": 10}
-        ramps.append(conduct("zram", number, client, [device], load=few, objective=aim))
+    if "cpus" in kinds:
+        hogs = Hogs()
+        sizes = list(range(4, 13))
+        try:
+            ramps.append(conduct("cpus", number, client, on_window=hogs.more, objective=aim, sizes=sizes))
+        finally:
+            hogs.end()
+    if "drive" in kinds:
+        with throttled_drive(directory) as device:
+            ramps.append(conduct("drive", number, client, [device], objective=aim))
+    if "zram" in kinds:
+        with zram() as device:
+            few = {**LOAD, "rate": 10}
+            ramps.append(conduct("zram", number, client, [device], load=few, objective=aim))
     return ramps
 
 
@@ -227,9 +222,10 @@ def definition(arms: t.Sequence[str]) -> dict[str, t.Any]:
 
 def named(ramps: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
     """Return the named end of each arm; empty if there is no answer."""
-    found = answer(definition(list(TRUTHS)), ramps)
+    arms = [ramp["arm"] for ramp in ramps]
+    found = answer(definition(arms), ramps)
     causes = {arm["name"]: arm.get("cause") or "nothing" for arm in found["arms"]}
-    return {arm: causes.get(arm, "nothing") for arm in TRUTHS}
+    return {arm: causes.get(arm, "nothing") for arm in arms}
 
 
 def ratio(windows: t.Iterable[t.Mapping[str, t.Any]]) -> list[float]:
@@ -245,16 +241,16 @@ def ratio(windows: t.Iterable[t.Mapping[str, t.Any]]) -> list[float]:
 
 def table(rounds: t.Sequence[t.Sequence[t.Mapping[str, t.Any]]]) -> t.Iterator[str]:
     """Yield the lines of the page's table, and what follows from them."""
-    counted = {arm: collections.Counter() for arm in TRUTHS}
+    counted = {ramp["arm"]: collections.Counter() for ramp in rounds[0]}
     for ramps in rounds:
         for arm, what in named(ramps).items():
             counted[arm][what] += 1
     yield "| planted | named | sizes at the end |"
     yield "| --- | --- | --- |"
-    for place, (arm, truth) in enumerate(TRUTHS.items()):
+    for place, arm in enumerate(counted):
         said = ", ".join(f"{what} {times}" for what, times in counted[arm].most_common())
         sizes = sorted(ramps[place]["end"]["n"] for ramps in rounds)
-        yield f"| {arm}: {truth} | {said} | {', '.join(map(str, sizes))} |"
+        yield f"| {arm}: {TRUTHS[arm]} | {said} | {', '.join(map(str, sizes))} |"
     logs = [math.log(each) for ramps in rounds for each in ratio(ramps[0]["windows"])]
     yield ""
     if len(logs) > 1:
@@ -269,7 +265,7 @@ def table(rounds: t.Sequence[t.Sequence[t.Mapping[str, t.Any]]]) -> t.Iterator[s
         )
 
 
-def measure(times: int) -> list[list[dict[str, t.Any]]]:
+def measure(times: int, kinds: t.Container[str]) -> list[list[dict[str, t.Any]]]:
     before = pathlib.Path("/proc/sys/vm/page-cluster").read_text(encoding="ascii")
     charged_dram.write("/proc/sys/vm/page-cluster", 0)
     rounds = []
@@ -279,7 +275,7 @@ def measure(times: int) -> list[list[dict[str, t.Any]]]:
             client = charged_dram.build(directory)
             os.chmod(directory, 0o755)
             for number in range(1, times + 1):
-                rounds.append(once(number, client, directory))
+                rounds.append(once(number, client, directory, kinds))
                 ends = {ramp["arm"]: [ramp["end"][name] for name in ("kind", "n", "message")] for ramp in rounds[-1]}
                 print(
                     f"{number} of {times}: {json.dumps(ends)} {json.dumps(named(rounds[-1]))}",
@@ -293,11 +289,14 @@ def measure(times: int) -> list[list[dict[str, t.Any]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--only", choices=sorted(set(TRUTHS) - {"dram"}), help="one kind next to DRAM, not for --write")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.only and options.write:
+        parser.error("--write: the page has all kinds; leave out --only")
     signal.signal(signal.SIGTERM, lambda *_arguments: sys.exit("ended by a signal"))
     load = os.getloadavg()[0]
-    text = "\n".join(table(measure(options.times)))
+    text = "\n".join(table(measure(options.times, {options.only} if options.only else TRUTHS)))
     print(text)
     if options.write:
         machine.write_section(
