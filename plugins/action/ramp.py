@@ -19,6 +19,7 @@ from ansible.utils.display import Display
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import live
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import Objective
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, windows
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import stream
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import (
     LONGEST_LINE,
     LONGEST_STREAM,
@@ -41,7 +42,6 @@ _POLL_S = 2.0
 _SILENT_SECONDS = 4000.0
 # It ends everything within this time.
 _END_SECONDS = 20.0
-_MOST_BYTES = 2**22
 # What is removed at the end can be no other directory of the host.
 _DIRECTORY = re.compile(r"(/[\w-]+)+/memstretch-[0-9]+/ramp-\w+", re.ASCII)
 _JOB = Fields({"path": AbsolutePath(), "pid": Whole(2, 2**31 - 1)})
@@ -58,12 +58,16 @@ class ActionModule(ActionBase):
     is measured. Each look renews the conductor's lease. Nothing but what record.accepted() accepts is taken from it.
     """
 
+    # Its name on each line, if there are several machines.
+    _machine = ""
     _supports_check_mode = True
     _supports_async = False
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
         given, host = self._task.args, str((task_vars or {}).get("inventory_hostname"))
+        several = len((task_vars or {}).get("groups", {}).get("hypervisors", [])) > 1
+        self._machine = host if several else ""
         record = Record(given["arm"], int(given["round"]), given["plan"])
         answer = self._execute_module(task_vars=task_vars)
         if answer.get("failed") or answer.get("unreachable"):
@@ -86,7 +90,7 @@ class ActionModule(ActionBase):
         """Show and keep what the conductor writes, until its end."""
         before = {each: signal.signal(each, _interrupt) for each in (signal.SIGTERM, signal.SIGINT)}
         looks = self._looks(path)
-        Display().display(live.HEADER)
+        self._show(live.HEADER)
         try:
             try:
                 self._take(looks, host, record, directory, file)
@@ -117,16 +121,21 @@ class ActionModule(ActionBase):
                     continue
                 record.add(event, found)
                 if event == "window":
-                    Display().display(self._line(found["window"], record.document))
+                    self._show(self._line(found["window"], record.document))
                 elif event == "note":
-                    Display().display(f"{live.MARK}{found['text']}")
+                    self._show(found["text"])
+                elif event == "touch":
+                    self._show(f"all servers were touched at once and looked at for {len(found['touch']['seconds'])} s")
                 elif event == "end":
-                    Display().display(live.end_line(found["end"]))
+                    self._show(live.end_line(found["end"]))
                     break
             # Once a look: a host could write lines by the thousand.
             directory.write_json(file, record.document)
             if record.document["end"]:
                 return
+
+    def _show(self, text: str) -> None:
+        Display().display(live.marked(text, self._machine))
 
     def _line(self, window: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> str:
         """Return a window as a line, next to the objective of the plan."""
@@ -142,15 +151,14 @@ class ActionModule(ActionBase):
         Raises:
             MeasurementError: there is nothing to read, or nothing comes any more.
         """
-        stream, lease = (shlex.quote(os.path.join(path, name)) for name in ("stream", "lease"))
-        offset, rest, heard = 0, "", time.monotonic()
+        offset, rest, heard = 0, b"", time.monotonic()
         while True:
-            new = f"tail -c +{offset + 1} {stream} | head -c {_MOST_BYTES}"
-            done = self._shell(f"touch -c {lease} && if [ -e {stream} ]; then {new}; fi")
+            done = self._shell(stream.look(path, offset))
             if done["rc"] != 0:
                 raise MeasurementError(f"the stream of the ramp cannot be read: {message(done['stderr'], 400)}")
-            offset += len(done["stdout"])
-            *whole, rest = (rest + done["stdout"]).split("\n")
+            new = stream.piece(done["stdout"])
+            offset += len(new)
+            *whole, rest = (rest + new).split(b"\n")
             if len(rest) > LONGEST_LINE or offset > LONGEST_STREAM:
                 raise MeasurementError(
                     f"the stream of the ramp is longer than {LONGEST_STREAM // 2**20} MiB, or a line of it is longer "
@@ -158,7 +166,7 @@ class ActionModule(ActionBase):
                 )
             if whole:
                 heard = time.monotonic()
-                yield whole
+                yield [line.decode("utf-8", "replace") for line in whole]
             elif time.monotonic() - heard > silent:
                 raise MeasurementError(f"the conductor of the ramp has written nothing for {silent:g} s")
             time.sleep(_POLL_S)

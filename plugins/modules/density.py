@@ -18,8 +18,11 @@ description:
     loaded next to the fleet. They show what the machine alone does at that moment.
   - The density is where the curve of a ramp crosses the objective. With three rounds or more it has a 95 % interval.
     The result names what ends it, which is capacity, memory, the drive, the CPUs or the CPU time of the tier.
-  - The servers start on the only host of the group C(hypervisors). The hosts of the group C(fleet) name them and say
-    their ports and their load. Fleets of VMs and fleets on several machines are refused.
+  - The servers start on the hosts of the group C(hypervisors). The hosts of the group C(fleet) name them and say their
+    ports and their load. Each belongs to the hypervisor that Ansible reaches in the same way. Fleets of VMs are
+    refused.
+  - Several hypervisors conduct their ramps at the same time, each within the same budget and next to references of its
+    own. Each has a density and a directory of its own, and the result also says what they carry together.
   - Each ramp runs in its own process, with the inventory, variables and connection options of the current playbook.
     The order of the profiles is balanced over the rounds.
   - Writes C(ramps/PROFILE-ROUND.json) for each ramp, and after each of them C(density.json), C(density.txt),
@@ -53,7 +56,7 @@ options:
       hold for the fleet.
     type: raw
   max:
-    description: The largest fleet, 1 to 10,000. By default all hosts of the group C(fleet).
+    description: The largest fleet on a machine, 1 to 10,000. By default all hosts of the group C(fleet) there.
     type: raw
   references:
     description: Servers that stay in DRAM, 0 to 1,000. By default 6. More of them make the result more precise.
@@ -94,7 +97,7 @@ options:
     type: raw
   touch:
     description: Seconds for which the held fleet is looked at after all of its servers were touched at once, as by a
-      backup, 0 to 3600. By default 0, which leaves it out. Only with O(hold).
+      backup, 0 to 3600. By default 0. Only with O(hold).
     type: raw
   written:
     description: The most that one ramp may write to swap drives, such as V(4G), from 1 MiB. By default 2G. A ramp that
@@ -121,7 +124,7 @@ EXAMPLES = r"""
 RETURN = r"""
 density:
   description: The C(id) of the density, the C(directory) of C(density.json), and C(found), the density under each
-    profile. C(density.json) has the intervals.
+    profile, of several machines by their names. C(density.json) has the intervals.
   returned: success, not in check mode
   type: dict
 profiles:

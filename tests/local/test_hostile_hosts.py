@@ -222,6 +222,7 @@ def test_a_hostile_conductor_of_a_ramp(fleet, tmp_path, outside):
         ],
         "list": [{"event": ["end"]}],
         "text": ["[" * 10_000],
+        "mark": ["<ramp AAAA ramp>"],
     }
     jobs = {"kept": kept, "above": kept / "memstretch-0/ramp-x/../.."}
     for name, lines in streams.items():
@@ -244,7 +245,7 @@ def test_a_hostile_conductor_of_a_ramp(fleet, tmp_path, outside):
     messages = dict(zip(jobs, (found["msg"] for found in seen["cases"])))
     assert kept.is_dir() and all("job.path" in messages[name] for name in ("kept", "above")), messages
     assert "window.window.kind is missing" in messages["note"] and "event = ['end']" in messages["list"], messages
-    assert "not JSON" in messages["text"]
+    assert "not JSON" in messages["text"] and "not JSON" in messages["mark"]
     assert "\x1b" not in outcome.output and "?[2Jno" in outcome.output
     assert not [line for line in outcome.output.splitlines() if line.startswith(("Verdict", "| 99"))]
 

@@ -276,6 +276,7 @@ def test_a_server_that_is_killed_because_the_tier_is_full_ends_the_ramp_with_tha
     found = ramp(tier=[swap_file("tier", 12 * MIB, 100)])
     end = found.end()
     assert end["kind"] in ("does_not_fit", "killed") and "the tier of 12,5" in end["message"]
+    assert len(found.lines("note")) <= 3, "a ramp does not go on where the kernel kills server after server"
     assert "Memory cgroup out of memory: Killed process" in end["message"]
 
 

@@ -20,10 +20,12 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer 
     answer,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import FIGURES, RELATIVE
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import record
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import plan_of, refuse_other_fleets
-from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import site_check
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.together import OfMachine, publish_all
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import Machine
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import machines as machines_of_density
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import machines_of, plan_of
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import (
     Arm,
@@ -51,25 +53,41 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     directory, document = choose(
         options["results_dir"], FILE, "density", options["density_id"], definition, options["resume"]
     )
-    for line in [*_opening(directory, document, arms), *site_check.added(document, options["site"])]:
+    checked = site_check.added(document, options["site"])
+    machines = machines_of_density(directory, document, task.variables["groups"]["hypervisors"])
+    for line in [*_opening(directory, document, machines), *checked]:
         Display().display(line)
     with Sequence(directory, FILE, document, True, quiet=True, sets_up=False) as sequence:
-        _Ramps(sequence, arms).run()
+        _Ramps(sequence, arms, machines).run()
     document["finished"] = True
-    publish.publish(directory, document, Display().display, paid)
-    found = {arm["name"]: arm["density"] for arm in document["arms"]}
-    if not any(found.values()):
-        raise RunError(sentence.sentence(document))
-    return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
+    if len(machines) > 1:
+        answers = {machine.name: OfMachine(machine.directory, machine.document) for machine in machines}
+        publish_all(directory, document, answers, Display().display, paid)
+    else:
+        publish.publish(directory, document, Display().display, paid)
+    found = {machine.name: machine.found() for machine in machines}
+    if not any(density for each in found.values() for density in each.values()):
+        raise RunError(sentence.sentence(machines[0].document))
+    of_all = found if len(machines) > 1 else found[machines[0].name]
+    return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": of_all}}
 
 
 def _definition(
     arms: t.Sequence[Arm], options: t.Mapping[str, t.Any], task_vars: t.Mapping[str, t.Any]
 ) -> dict[str, t.Any]:
     """Return what a density is of. All settings are checked here, before anything is touched."""
-    refuse_other_fleets(task_vars["groups"], task_vars["hostvars"])
+    hostvars = task_vars["hostvars"]
     given = {"slo": options["slo"], **{f"density_{name}": options[name] for name in _PLAN}}
-    plan = plan_of(given, task_vars["groups"].get("fleet", []), task_vars["hostvars"])
+    of_machines = machines_of(task_vars["groups"], hostvars)
+    plans = {machine: plan_of(given, fleet, hostvars) for machine, fleet in of_machines.items()}
+    (first, plan), *others = plans.items()
+    for machine, other in others:
+        for name in ("load", "objective"):
+            if other[name] != plan[name]:
+                raise SettingError(
+                    f"fleet: the {name} of the servers on {machine} is not that of those on {first} "
+                    f"({'; '.join(configuration.differences(plan[name], other[name])[:3])}); a density has one"
+                )
     if plan["objective"]["kind"] == RELATIVE and arms[0].name != DRAM:
         raise SettingError(
             f"profiles: {', '.join(arm.name for arm in arms)} is not allowed; with slo={RELATIVE} the first must be "
@@ -85,7 +103,7 @@ def _definition(
         "budget_bytes": plan["budget_bytes"],
         "load": plan["load"],
         "machine": _MACHINE,
-        "plan": plan,
+        **({"plans": plans} if others else {"plan": plan}),
     }
 
 
@@ -98,104 +116,117 @@ def _once(given: t.Any, names: t.Sequence[str]) -> list[str]:
     return once
 
 
-def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any], arms: t.Sequence[Arm]) -> list[str]:
+def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any], machines: t.Sequence[Machine]) -> list[str]:
     definition = document["definition"]
-    done = len(_records(directory))
+    done = sum(len(machine.records()) for machine in machines)
+    most = max(len(machine.plan["servers"]) for machine in machines)
+    on = f" on each of {counted(len(machines), 'machine')}" if len(machines) > 1 else ""
     return [
-        f"{'Resuming density' if done else 'Density'} {document['id']}: {', '.join(arm.name for arm in arms)}",
-        f"  up to {counted(len(definition['plan']['servers']), definition['machine'])} under each profile, in "
+        f"{'Resuming density' if done else 'Density'} {document['id']}: {', '.join(definition['arms'])}",
+        f"  up to {counted(most, definition['machine'])}{on} under each profile, in "
         f"{counted(definition['rounds'], 'round')}",
         f"{counted(done, 'ramp')} done; results in {directory.path}, all output in log.txt there",
     ]
 
 
 class _Ramps:
-    """The ramps of a density.
+    """The ramps of a density. All machines conduct theirs at the same time, and each as its own earlier ones suggest.
 
     Args:
         sequence: of its playbooks.
         arms: the profiles.
+        machines: the hypervisors.
     """
 
-    def __init__(self, sequence: Sequence, arms: t.Sequence[Arm]) -> None:
-        self._sequence, self._arms = sequence, arms
-        self._directory, self._document = sequence.directory, sequence.document
-        self._definition = self._document["definition"]
+    def __init__(self, sequence: Sequence, arms: t.Sequence[Arm], machines: t.Sequence[Machine]) -> None:
+        self._sequence, self._arms, self._machines = sequence, arms, machines
+        self._definition = sequence.document["definition"]
 
     def run(self) -> None:
         """Conduct the ramps that no earlier session has finished, then the holds, and keep what is known after each."""
-        os.makedirs(self._directory.file("ramps"), exist_ok=True)
+        for machine in self._machines:
+            machine.directory.make()
+            os.makedirs(machine.directory.file("ramps"), exist_ok=True)
         self._judge()
         once = self._definition["once"]
         planned = schedule(self._arms, "interleaved", self._definition["rounds"])
         order = [(arm, number_) for arm, number_ in planned if number_ == 1 or arm.name not in once]
         for place, (arm, number_) in enumerate(order, 1):
-            if not _is_finished(self._directory, _file(arm.name, number_)):
+            file = _file(arm.name, number_)
+            left = [machine for machine in self._machines if not machine.has(file)]
+            if left:
                 self._sequence.announce(f"Ramp {place} of {len(order)}: {arm.name}, round {number_}")
-                self._conduct(arm, number_, _file(arm.name, number_), self._plan(arm, number_))
-        if self._definition["plan"].get("hold_seconds"):
+                self._conduct(arm, [self._ramp(machine, arm, number_) for machine in left])
+        if any(machine.plan.get("hold_seconds") for machine in self._machines):
             for arm in self._arms:
                 self._hold(arm)
 
-    def _plan(self, arm: Arm, number_: int) -> dict[str, t.Any]:
-        """Return the plan of a ramp, with its sizes."""
-        plan = self._definition["plan"]
+    def _ramp(self, machine: Machine, arm: Arm, number_: int) -> _Job:
+        """Return a ramp on a machine, with its sizes."""
+        records = machine.records()
         planned = sizes.planned(
-            sizes.found(self._document, _records(self._directory), arm.name),
-            sizes.fitting(_records(self._directory), self._arms[0].name),
-            len(plan["servers"]),
-            plan["growth"],
-            f"{self._document['id']} {arm.name} {number_}",
-            sizes.is_capacity(self._document, arm.name),
+            sizes.found(machine.document, records, arm.name),
+            sizes.fitting(records, self._arms[0].name),
+            len(machine.plan["servers"]),
+            machine.plan["growth"],
+            f"{machine.document['id']} {arm.name} {number_}",
+            sizes.is_capacity(machine.document, arm.name),
         )
-        return {**plan, "hold_seconds": 0, "sizes": planned.sizes, "growth": planned.growth}
+        plan = {**machine.plan, "hold_seconds": 0, "sizes": planned.sizes, "growth": planned.growth}
+        return _Job(machine, number_, _file(arm.name, number_), plan)
 
     def _hold(self, arm: Arm) -> None:
         """Hold the lower end of what was found; a smaller fleet where that did not hold."""
-        while (size := sizes.to_hold(self._entry(arm))) is not None:
-            tried = len(self._entry(arm)["hold"]) + 1
-            self._sequence.announce(f"Hold of {size} under {arm.name}")
-            file = _file(arm.name, f"hold-{tried}")
-            plan = self._definition["plan"]
-            self._conduct(arm, tried, file, {**plan, "servers": plan["servers"][:size], "sizes": [size]})
+        while True:
+            to_hold = [(machine, sizes.to_hold(machine.entry(arm.name))) for machine in self._machines]
+            jobs = [self._held(machine, arm, size) for machine, size in to_hold if size is not None]
+            if not jobs:
+                return
+            held = listed([str(job.plan["sizes"][0]) for job in jobs])
+            self._sequence.announce(f"Hold of {held} under {arm.name}")
+            self._conduct(arm, jobs)
 
-    def _entry(self, arm: Arm) -> dict[str, t.Any]:
-        return next((each for each in self._document["arms"] if each["name"] == arm.name), {"density": None})
+    @staticmethod
+    def _held(machine: Machine, arm: Arm, size: int) -> _Job:
+        tried = len(machine.entry(arm.name)["hold"]) + 1
+        plan = {**machine.plan, "servers": machine.plan["servers"][:size], "sizes": [size]}
+        return _Job(machine, tried, _file(arm.name, f"hold-{tried}"), plan)
 
-    def _conduct(self, arm: Arm, number_: int, file: str, plan: t.Mapping[str, t.Any]) -> None:
-        """Conduct a ramp, and show and keep what is known then."""
-        aim = dict(plan["objective"])
-        if aim["kind"] == RELATIVE and self._document["plateau"]:
-            aim["plateau"] = {figure: self._document["plateau"][figure] for figure in FIGURES}
-        given = {
-            "arm": arm.name,
-            "round": number_,
-            "directory": self._directory.path,
-            "file": file,
-            "plan": {**plan, "objective": aim},
-        }
+    def _conduct(self, arm: Arm, jobs: t.Sequence[_Job]) -> None:
+        """Conduct ramps, each on its machine, and show and keep what is known then."""
+        given = {"arm": arm.name, "of": {job.machine.name: job.variables() for job in jobs}}
         self._sequence.prepare("parts/ramp", {**arm.variables, "density_ramp": given}, f"the ramp of {arm.name} failed")
         self._judge()
-        self._sequence.say(live.known(self._document))
+        for machine in self._machines:
+            on = f"{machine.name}: " if len(self._machines) > 1 else ""
+            self._sequence.say(on + live.known(machine.document))
 
     def _judge(self) -> None:
-        """Add to the document what the finished ramps say."""
-        self._document.update(answer(self._definition, _records(self._directory)))
+        """Add to the documents what the finished ramps say."""
+        for machine in self._machines:
+            machine.document.update(answer(machine.document["definition"], machine.records()))
         self._sequence.save()
-        if self._document["arms"]:
-            publish.write(self._directory, self._document)
+        for machine in self._machines:
+            if machine.document["arms"]:
+                publish.write(machine.directory, machine.document)
+
+
+class _Job(t.NamedTuple):
+    """A ramp on a machine: its number, the file of its record, and its plan."""
+
+    machine: Machine
+    number: int
+    file: str
+    plan: t.Mapping[str, t.Any]
+
+    def variables(self) -> dict[str, t.Any]:
+        """Return it for parts/ramp.yml."""
+        aim, plateau = dict(self.plan["objective"]), self.machine.document["plateau"]
+        if aim["kind"] == RELATIVE and plateau:
+            aim["plateau"] = {figure: plateau[figure] for figure in FIGURES}
+        plan = {**self.plan, "objective": aim}
+        return {"round": self.number, "directory": self.machine.directory.path, "file": self.file, "plan": plan}
 
 
 def _file(arm: str, name: t.Any) -> str:
     return f"ramps/{arm}-{name}.json"
-
-
-def _is_finished(directory: RunDirectory, file: str) -> bool:
-    return os.path.exists(directory.file(file)) and record.is_finished(directory.read_json(file))
-
-
-def _records(directory: RunDirectory) -> list[dict[str, t.Any]]:
-    """Return the records of the finished ramps."""
-    root = directory.file("ramps")
-    files = [f"ramps/{name}" for name in sorted(os.listdir(root) if os.path.isdir(root) else ())]
-    return [directory.read_json(file) for file in files if file.endswith(".json") and _is_finished(directory, file)]

@@ -41,7 +41,8 @@ def open_metrics(answer: _Document, timestamp: float) -> str:
         timestamp: when the density was measured, in seconds since the epoch.
     """
     arms = [arm for arm in answer["arms"] if arm["density"] is not None]
-    named = {arm["name"]: {"profile": arm["name"]} for arm in arms}
+    machine = {"machine": answer["definition"]["on"]} if "on" in answer["definition"] else {}
+    named = {arm["name"]: {"profile": arm["name"], **machine} for arm in arms}
     at_density = {arm["name"]: _at_density(arm) for arm in arms}
     return metrics.document(
         [
@@ -86,7 +87,7 @@ def open_metrics(answer: _Document, timestamp: float) -> str:
                 ],
                 unit="seconds",
             ),
-            metrics.cost_family("density_vm_cost_per_month", answer.get("cost"), lambda arm: {"profile": arm}),
+            metrics.cost_family("density_vm_cost_per_month", answer.get("cost"), named.__getitem__),
         ]
     )
 

@@ -35,6 +35,11 @@ _ENDS = {
 }
 
 
+def marked(text: str, machine: str = "") -> str:
+    """Return a line for the parent, with the name of its machine if there are several."""
+    return f"{MARK}{machine}: {text.removeprefix(MARK)}" if machine else f"{MARK}{text.removeprefix(MARK)}"
+
+
 def line(window: Window, aim: Objective, idle: Figures | None) -> str:
     """Return a window: its size, charged DRAM, page-ins, average and p99, and what share of the objective they are.
 

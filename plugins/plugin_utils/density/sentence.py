@@ -166,7 +166,10 @@ def _touched(found: _Document | None) -> str:
 
 def _where(answer: _Document) -> str:
     budget = answer["definition"].get("budget_bytes")
-    return f"In {size_text(budget)} of DRAM" if budget else "On this machine"
+    machine = answer["definition"].get("on")
+    if not budget:
+        return f"On {machine or 'this machine'}"
+    return f"On {machine}, in {size_text(budget)} of DRAM" if machine else f"In {size_text(budget)} of DRAM"
 
 
 def count(arm: _Document) -> str:

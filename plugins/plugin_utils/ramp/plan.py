@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a ramp, from the variables of an inventory whose fleet is instances on one machine."""
+"""The plan of a ramp on each machine, from the variables of an inventory whose fleet is instances on hypervisors."""
 
 from __future__ import annotations
 
@@ -53,32 +53,52 @@ _INSTEAD = (
 )
 
 
-def refuse_other_fleets(
+def machines_of(
     groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]
-) -> None:
-    """Refuse a fleet that a ramp cannot let grow: it starts Redis servers itself, all on one machine.
+) -> dict[str, list[str]]:
+    """Return the hosts of the fleet on each hypervisor, in the order in which they join.
+
+    A ramp starts Redis servers itself, on the hypervisors.
 
     Raises:
-        SettingError: there is not exactly one hypervisor, or the fleet is VMs or has hosts on other machines.
+        SettingError: there is no hypervisor, or one without servers, or the fleet is VMs or has hosts elsewhere.
     """
     hypervisors, fleet = groups.get("hypervisors", []), groups.get("fleet", [])
-    if len(hypervisors) != 1:
+    if not hypervisors:
         raise SettingError(
-            f"hypervisors: the group has {len(hypervisors)} hosts; a density needs exactly one, the machine on which "
-            f"the Redis servers of the fleet start. {_INSTEAD}"
+            "hypervisors: this group is empty; it must have the machines on which the Redis servers of the fleet "
+            f"start. {_INSTEAD}"
         )
-    if "vm_fleet_count" in hostvars[hypervisors[0]] or groups.get("fleet_vms"):
+    if groups.get("fleet_vms") or any("vm_fleet_count" in hostvars[name] for name in hypervisors):
         raise SettingError(
-            "vm_fleet_count: is set, but a density cannot start VMs yet, only Redis servers on the machine itself. "
+            "vm_fleet_count: is set, but a density cannot start VMs yet, only Redis servers on the hypervisors. "
             f"Leave it out and name Redis servers in the group fleet, as in inventories/ramp. {_INSTEAD}"
         )
-    places = same_machine([hypervisors[0], *fleet], hostvars)
-    elsewhere = [name for name in fleet if places[name] != hypervisors[0]]
+    places = same_machine([*hypervisors, *fleet], hostvars)
+    for name in hypervisors:
+        if places[name] != name:
+            raise SettingError(
+                f"hypervisors: {places[name]} and {name} are reached in the same way, so they are one machine; leave "
+                "one of them out"
+            )
+    elsewhere = [name for name in fleet if places[name] not in hypervisors]
     if elsewhere:
         raise SettingError(
-            f"fleet: {', '.join(elsewhere[:3])}{' and others' if elsewhere[3:] else ''} is not on {hypervisors[0]}: it "
-            f"is reached in another way. A density starts its Redis servers on one machine. {_INSTEAD}"
+            f"fleet: {_names(elsewhere)}: not on {_names(hypervisors)}, but reached in another way. A density starts "
+            f"its Redis servers on the hypervisors, so these hosts need the same ansible_host and the like. {_INSTEAD}"
         )
+    found = {machine: [name for name in fleet if places[name] == machine] for machine in hypervisors}
+    empty = [machine for machine, names in found.items() if not names]
+    if fleet and empty:
+        raise SettingError(
+            f"fleet: no host is on {_names(empty)}; name the Redis servers that may join there, with its ansible_host "
+            "and the like, or leave it out of the group hypervisors"
+        )
+    return found
+
+
+def _names(hosts: t.Sequence[str]) -> str:
+    return f"{', '.join(hosts[:3])}{' and others' if hosts[3:] else ''}"
 
 
 def plan_of(

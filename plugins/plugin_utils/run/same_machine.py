@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-# How Ansible reaches a host by ssh; the older names of the first three begin with ansible_ssh_, too.
-_REACHED = ("ansible_host", "ansible_port", "ansible_user", "ansible_private_key_file", "ansible_password")
+# How Ansible reaches a host by ssh; the older names of the first two begin with ansible_ssh_, too.
+_REACHED = ("ansible_port", "ansible_user", "ansible_private_key_file", "ansible_password")
 _SSH = ("ansible_ssh_", "ansible_sftp_", "ansible_scp_", "ansible_control_path")
 
 
 def same_machine(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
     """Return for each host the first of those that are reached in the same way, which is on the same machine.
 
-    Only local connections and ssh to the same address can be told; any other host is a machine of its own.
+    Only local connections and ssh to the same address or name can be told; any other host is a machine of its own.
 
     Args:
         hosts: in the order of the play.
@@ -41,8 +41,9 @@ def _place(host: str, variables: t.Mapping[str, t.Any]) -> tuple[t.Any, ...]:
     names: list[str] = []
     if connection == "local":
         reached = ["local"]
-    elif connection in ("ssh", "smart") and "ansible_host" in variables:
-        reached = ["ssh"]
+    elif connection in ("ssh", "smart"):
+        # Without an address, ssh takes the name of the host.
+        reached = ["ssh", str(variables["ansible_host"]) if "ansible_host" in variables else host]
         names = [name for name in variables if name in _REACHED or name.startswith(_SSH)]
     else:
         reached = ["the machine", host]

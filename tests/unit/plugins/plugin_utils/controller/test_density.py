@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from synthetic_ramps import dram, tier
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import _definition, _Ramps
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import machines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import profile_arms
 
@@ -28,11 +31,14 @@ HOSTS = {
 NAMES = ("budget", "max", "references", "growth", "window", "settle", "wait", "hold", "touch", "factor", "written")
 
 
-def definition(profiles="dram,zram", **given):
+def definition(profiles="dram,zram", hosts=HOSTS, **given):
     options = {**dict.fromkeys(NAMES), "rounds": 3, "slo": "relative", "scope": "every", "budget": "256M"}
     options = {**options, "once": [], **given}
-    groups = {"hypervisors": ["this_machine"], "fleet": [name for name in HOSTS if name != "this_machine"]}
-    return _definition(profile_arms("profiles", profiles, at_least=1), options, {"groups": groups, "hostvars": HOSTS})
+    groups = {
+        "hypervisors": [name for name in hosts if not name.startswith("redis")],
+        "fleet": [name for name in hosts if name.startswith("redis")],
+    }
+    return _definition(profile_arms("profiles", profiles, at_least=1), options, {"groups": groups, "hostvars": hosts})
 
 
 def test_a_definition_has_what_the_answer_names():
@@ -71,6 +77,12 @@ class Conducted:
     def __init__(self, directory, document):
         self.directory, self.document = directory, document
         self.plans, self.said = {}, []
+        self.densities = {"this_machine": 20.5, "kvm1": 20.5, "kvm2": 15.5}
+
+    def ramps(self, arms):
+        """Return the ramps of these machines."""
+        hypervisors = self.document["definition"].get("plans", ["this_machine"])
+        return _Ramps(self, arms, machines(self.directory, self.document, list(hypervisors)))
 
     def save(self):
         self.directory.write_json("density.json", self.document)
@@ -82,12 +94,13 @@ class Conducted:
         """Nobody looks."""
 
     def prepare(self, playbook, variables, failure):
-        given = variables["density_ramp"]
-        name = f"{given['arm']}-{given['round']}"
-        self.plans[name] = checked({**given["plan"], "client": "/solotest", "tier": []})
-        number = given["round"]
-        (record,) = dram([number]) if given["arm"] == "dram" else tier("zram", [number], 20.5)
-        self.directory.write_json(given["file"], record)
+        arm = variables["density_ramp"]["arm"]
+        for machine, given in variables["density_ramp"]["of"].items():
+            number = given["round"]
+            name = f"{arm}-{number}" if machine == "this_machine" else f"{machine} {arm}-{number}"
+            self.plans[name] = checked({**given["plan"], "client": "/solotest", "tier": []})
+            (record,) = dram([number]) if arm == "dram" else tier("zram", [number], self.densities[machine])
+            RunDirectory.at(given["directory"]).write_json(given["file"], record)
 
 
 def test_ramps_follow_a_balanced_order_and_learn_from_earlier_ones(tmp_path):
@@ -96,7 +109,7 @@ def test_ramps_follow_a_balanced_order_and_learn_from_earlier_ones(tmp_path):
     arms = profile_arms("profiles", "dram,zram")
     document = {"id": "d", "created_at": 1.8e9, "definition": {**definition(rounds=2), "scope": "fleet"}}
     first = Conducted(directory, document)
-    _Ramps(first, arms).run()
+    first.ramps(arms).run()
     assert list(first.plans) == ["dram-1", "zram-1", "zram-2", "dram-2"]
     assert first.plans["dram-1"].sizes == () and first.plans["dram-1"].objective["plateau"] is None
     assert first.plans["zram-1"].sizes == (3,), "no more than the servers of the inventory"
@@ -105,7 +118,7 @@ def test_ramps_follow_a_balanced_order_and_learn_from_earlier_ones(tmp_path):
     assert first.said[0] == "So far: DRAM alone 10" and first.said[1].startswith("So far: DRAM alone 10; zram 20, 1.9")
     (tmp_path / "d" / "ramps" / "zram-2.json").unlink()
     again = Conducted(directory, document)
-    _Ramps(again, arms).run()
+    again.ramps(arms).run()
     assert list(again.plans) == ["zram-2"], "a finished ramp is not conducted again"
 
 
@@ -115,5 +128,62 @@ def test_a_profile_that_has_one_ramp_has_it_in_the_first_round(tmp_path):
     arms = profile_arms("profiles", "dram,zram")
     document = {"id": "d", "created_at": 1.8e9, "definition": definition(rounds=2, once="zram,")}
     conducted = Conducted(directory, document)
-    _Ramps(conducted, arms).run()
+    conducted.ramps(arms).run()
     assert list(conducted.plans) == ["dram-1", "zram-1", "dram-2"]
+
+
+KVM = {f"kvm{number}": {} for number in (1, 2)}
+TWO = {
+    **KVM,
+    **{
+        f"redis{machine}{number}": {**LOAD, "ansible_connection": "ssh", "ansible_host": machine}
+        | {"latency_benchmark_port": port}
+        for machine in KVM
+        for number, port in enumerate((7001, 7002, 7003))
+    },
+}
+
+
+def test_several_machines_have_a_plan_each():
+    found = definition(hosts=TWO)
+    assert "plan" not in found and list(found["plans"]) == ["kvm1", "kvm2"]
+    assert [server["name"] for server in found["plans"]["kvm2"]["servers"]] == [
+        "rediskvm20",
+        "rediskvm21",
+        "rediskvm22",
+    ]
+    assert [server["port"] for server in found["plans"]["kvm1"]["servers"]] == [7001, 7002, 7003]
+
+
+def test_several_machines_have_one_load():
+    other = {**TWO, "rediskvm20": {**TWO["rediskvm20"], "latency_benchmark_rate": 60}}
+    with pytest.raises(
+        SettingError, match="fleet: the load of the servers on kvm2 is not that of those on kvm1 .*rate"
+    ):
+        definition(hosts=other)
+
+
+def test_machines_conduct_their_ramps_at_the_same_time_and_each_is_judged_alone(tmp_path):
+    directory = RunDirectory(str(tmp_path), "d")
+    directory.create()
+    arms = profile_arms("profiles", "dram,zram")
+    document = {
+        "schema": 1,
+        "kind": "density",
+        "id": "d",
+        "created_at": 1.8e9,
+        "definition": definition(rounds=1, hosts=TWO),
+    }
+    conducted = Conducted(directory, document)
+    conducted.ramps(arms).run()
+    assert list(conducted.plans) == ["kvm1 dram-1", "kvm2 dram-1", "kvm1 zram-1", "kvm2 zram-1"]
+    first, second = (json.loads((tmp_path / "d" / name / "density.json").read_text("utf-8")) for name in KVM)
+    densities = [[arm["density"] for arm in each["arms"]] for each in (first, second)]
+    assert densities[0][0] == densities[1][0] == 10 and densities[0][1] in range(18, 22)
+    assert densities[1][1] in range(13, 17)
+    assert conducted.said[0] == "kvm1: So far: DRAM alone 10" and conducted.said[3].startswith("kvm2: So far: DRAM")
+    assert (tmp_path / "d" / "kvm1" / "density.txt").read_text("utf-8").startswith("On kvm1, in 256 MiB of DRAM, zram ")
+    (tmp_path / "d" / "kvm2" / "ramps" / "zram-1.json").unlink()
+    again = Conducted(directory, document)
+    again.ramps(arms).run()
+    assert list(again.plans) == ["kvm2 zram-1"], "only the machine without it conducts a ramp again"

@@ -4,7 +4,13 @@ from __future__ import annotations
 from synthetic_ramps import definition, dram, ramp, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.live import HEADER, end_line, known, line
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.live import (
+    HEADER,
+    end_line,
+    known,
+    line,
+    marked,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import Objective
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, windows
 
@@ -29,6 +35,11 @@ def test_a_line_before_the_plateau_is_known_has_the_figures_alone():
     text = line(window, RELATIVE, None)
     assert "%" not in text.partition("(disturbed")[0]
     assert text.endswith("(disturbed: 5.00 % of a CPU of this_machine was stolen)")
+
+
+def test_a_line_names_its_machine_if_there_are_several():
+    assert marked("| 20 do not fit") == marked("20 do not fit") == "| 20 do not fit"
+    assert marked("| 20 do not fit", "kvm1") == "| kvm1: 20 do not fit"
 
 
 def test_how_a_ramp_ended():

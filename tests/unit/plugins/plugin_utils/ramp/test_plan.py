@@ -7,7 +7,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import plan_of, refuse_other_fleets
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import machines_of, plan_of
 
 VARIABLES = {
     "latency_benchmark_key_count": 9000,
@@ -75,7 +75,12 @@ def test_density_max_leaves_out_the_last_instances():
         ({"density_budget": "1M"}, FLEET, {}, "density_budget: .* is out of range"),
         ({"density_budget": "256M", "density_written": "1k"}, FLEET, {}, "density_written: .* is out of range"),
         ({"density_budget": "256M", "density_growth": 2}, FLEET, {}, "density_growth: 2 is out of range"),
-        ({"density_budget": "256M", "density_touch": 9}, FLEET, {}, "density_touch: has no effect without density_hold"),
+        (
+            {"density_budget": "256M", "density_touch": 9},
+            FLEET,
+            {},
+            "density_touch: has no effect without density_hold",
+        ),
         ({"density_budget": "256M", "density_hold": -1}, FLEET, {}, "density_hold: -1 is out of range"),
         (
             {"density_budget": "256M", "density_max": 4},
@@ -130,13 +135,23 @@ def test_the_objective_is_relative_or_that_of_the_fleet_in_microseconds():
 
 
 LOCAL = {"ansible_connection": "local"}
+KVM2 = {"ansible_host": "kvm2.example.com"}
 
 
 @pytest.mark.parametrize(
     ("groups", "variables", "named"),
     [
-        ({"fleet": ["a"]}, {}, "hypervisors: the group has 0 hosts; .*playbooks/site.yml"),
-        ({"hypervisors": ["kvm1", "kvm2"], "fleet": ["a"]}, {}, "hypervisors: the group has 2 hosts"),
+        ({"fleet": ["a"]}, {}, "hypervisors: this group is empty; .*playbooks/site.yml"),
+        (
+            {"hypervisors": ["kvm1", "kvm2"], "fleet": ["a"]},
+            {},
+            "hypervisors: kvm1 and kvm2 are reached in the same way",
+        ),
+        (
+            {"hypervisors": ["kvm1", "kvm2"], "fleet": ["a"]},
+            {"kvm2": KVM2},
+            "fleet: no host is on kvm2; name the Redis servers",
+        ),
         (
             {"hypervisors": ["kvm1"], "fleet": ["a"]},
             {"kvm1": {"vm_fleet_count": 4}},
@@ -146,15 +161,31 @@ LOCAL = {"ansible_connection": "local"}
         (
             {"hypervisors": ["kvm1"], "fleet": ["a", "b"]},
             {"b": {"ansible_connection": "ssh"}},
-            "fleet: b is not on kvm1",
+            "fleet: b: not on kvm1, but reached in another way",
+        ),
+        (
+            {"hypervisors": ["kvm1"], "fleet": ["a", "b", "c", "d"]},
+            dict.fromkeys("abcd", {"ansible_connection": "community.docker.docker"}),
+            "fleet: a, b, c and others: not on kvm1",
         ),
     ],
 )
 def test_fleets_that_no_ramp_can_start_are_refused_with_what_to_do_instead(groups, variables, named):
-    hosts = {name: {**LOCAL, **variables.get(name, {})} for names in groups.values() for name in names}
+    hosts = {
+        name: variables[name] if "ansible_host" in variables.get(name, {}) else {**LOCAL, **variables.get(name, {})}
+        for names in groups.values()
+        for name in names
+    }
     with pytest.raises(SettingError, match=named):
-        refuse_other_fleets(groups, hosts)
+        machines_of(groups, hosts)
 
 
 def test_instances_on_the_hypervisor_itself_are_taken():
-    refuse_other_fleets({"hypervisors": ["kvm1"], "fleet": ["a", "b"]}, dict.fromkeys(("kvm1", "a", "b"), LOCAL))
+    groups = {"hypervisors": ["kvm1"], "fleet": ["a", "b"]}
+    assert machines_of(groups, dict.fromkeys(("kvm1", "a", "b"), LOCAL)) == {"kvm1": ["a", "b"]}
+
+
+def test_each_instance_is_on_the_hypervisor_that_is_reached_in_the_same_way():
+    groups = {"hypervisors": ["kvm1", "kvm2.example.com"], "fleet": ["a", "b", "c"]}
+    variables = {"kvm1": LOCAL, "kvm2.example.com": {}, "a": KVM2, "b": LOCAL, "c": {**KVM2, "redis_port": 7001}}
+    assert machines_of(groups, variables) == {"kvm1": ["b"], "kvm2.example.com": ["a", "c"]}

@@ -36,6 +36,11 @@ def test_hosts_that_ssh_reaches_in_another_way_are_other_machines(variable):
     assert first(SSH, {**SSH, variable: "2222"}, SSH) == "aba"
 
 
+def test_ssh_takes_the_name_of_a_host_without_an_address():
+    assert first({}, {"ansible_host": "a"}, {"ansible_host": "b"}) == "aac"
+    assert first({"ansible_connection": "ssh"}, {"ansible_host": "a", "ansible_user": "bench"}, {}) == "abc"
+
+
 def test_hosts_of_which_nothing_is_known_are_machines_of_their_own():
     assert first({}, {}, {"ansible_connection": "ssh"}) == "abc"
     container = {"ansible_connection": "community.docker.docker", "ansible_host": "10.0.0.1"}
