@@ -399,6 +399,11 @@ class LocalFleet:
         ).stdout.decode(errors="replace")
         return [*self.clients(), *(line for line in seen.splitlines() if any(map(line.count, sessions)))]
 
+    def leftovers(self) -> list[t.Any]:
+        """Our processes and files that are left on this machine after the runs of this test."""
+        private = pathlib.Path(private_directory())
+        return [*self.running(), *(path for path in private.glob("session-*") if path.name in self.sessions())]
+
     def stop_playbooks(self) -> None:
         """End the playbooks that still run, as they do only after a test that failed."""
         for process in self.playbooks:

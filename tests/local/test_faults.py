@@ -279,7 +279,7 @@ def test_a_redis_that_dies_in_a_phase(fleet):
     last = outcome.phase("03-i10-r70-1.json")
     assert list(last["hosts"]) == ["a"] and last["died"] == ["b"]
     assert outcome.output.count("Verdict: FAIL") == 1
-    assert leftovers(fleet) == []
+    assert fleet.leftovers() == []
 
     # The run is finished, whatever its verdict. Repaired, the same command begins a new one.
     before = files(outcome.run)
@@ -290,12 +290,6 @@ def test_a_redis_that_dies_in_a_phase(fleet):
     assert again.run != outcome.run
     assert again.summary["verdict"] == "pass"
     assert files(outcome.run) == before
-
-
-def leftovers(fleet):
-    """Return our processes and files that are left on this machine after a run of this test."""
-    kept = [path for path in pathlib.Path(private_directory()).glob("session-*") if path.name in fleet.sessions()]
-    return [*fleet.running(), *kept]
 
 
 def files(directory):
@@ -315,7 +309,7 @@ def test_a_client_that_is_killed(fleet):
     assert len(outcome.summary["fleet"]["failed"]) == 1
     assert "ended without a result" in outcome.output
     assert outcome.phase("02-i0-r70-1.json")["valid"], "it was finished before"
-    assert leftovers(fleet) == []
+    assert fleet.leftovers() == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -346,7 +340,7 @@ def test_an_interrupted_run_is_resumed(fleet, number):
     starts = [again.phase(name)["start_at"] for name in again.phase_files[1:]]
     measured_again = starts[1] - starts[0] > 8  # of a schedule, the second phase begins 6 s after the first one
     assert measured_again == (number != signal.SIGKILL)
-    assert leftovers(fleet) == []
+    assert fleet.leftovers() == []
 
 
 def test_a_run_that_another_playbook_measures_is_refused(fleet):

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import types
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.plugin_utils import host_action
 from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
+from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_module import accepted_answer
 
 
 class Action(HostAction):
@@ -18,7 +23,8 @@ class Action(HostAction):
 
     def __init__(self, answer):
         self._answer = answer
-        self._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"))
+        shell = types.SimpleNamespace(tmpdir="/tmp/x")
+        self._connection = types.SimpleNamespace(_shell=shell, transport="ssh", become=None)
         self.removed, self.module = [], None
 
     def run(self, tmp=None, task_vars=None):
@@ -56,3 +62,112 @@ def test_the_interpreter_that_ansible_has_found_is_kept():
     action = Action({"ansible_facts": {"discovered_interpreter_python": "/evil"}})
     action._discovered_interpreter_key, action._discovered_interpreter = "discovered_interpreter_python", "/usr/bin/x"
     assert action.ask({}, lambda answer: {}) == {"ansible_facts": {"discovered_interpreter_python": "/usr/bin/x"}}
+
+
+class LocalAction(Action):
+    """An action on this machine. Commands are run as the connection local runs them."""
+
+    def __init__(self, module, arguments, interpreter=sys.executable):
+        super().__init__({"by": "ansible"})
+        self._connection.transport = "local"
+        self._task = types.SimpleNamespace(action=f"memstretch.density.{module}", args=arguments, delegate_to=None)
+        self._templar = types.SimpleNamespace(template=lambda value: value)
+        self.variables = {"ansible_python_interpreter": interpreter}
+        self.environment = ""
+
+    def _update_module_args(self, name, arguments, task_vars):
+        arguments.update(_ansible_check_mode=False, _ansible_module_name=name)
+
+    def _compute_environment_string(self):
+        return self.environment
+
+    def _low_level_execute_command(self, command, in_data):
+        self.command = command
+        done = subprocess.run(["/bin/sh", "-c", command], input=in_data, capture_output=True, check=False)
+        return {"rc": done.returncode, "stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
+
+    def answer(self):
+        return self.ask(self.variables, dict)
+
+
+LOG = {"gather": ["log"]}
+
+
+def test_a_module_for_this_machine_runs_where_it_is():
+    action = LocalAction("host_memory_info", LOG)
+    assert action.answer()["log"]["position"] >= 0 and action.module is None
+    assert action._task.args == LOG, "what Ansible adds for a module is not of the task"
+    assert "log" not in action.command, "arguments may be secret, so no process list shows them"
+
+
+def test_a_module_that_another_one_is_run_for():
+    action = LocalAction("nothing", {})
+    found = action.ask(
+        action.variables, dict, module_name="memstretch.density.host_memory_info", module_args={"gather": ["log"]}
+    )
+    assert "position" in found["log"]
+
+
+def test_the_environment_of_a_task_is_that_of_its_module():
+    action = LocalAction("host_memory_info", LOG)
+    action.environment = "LANG=C MARK=x"
+    assert "log" in action.answer() and action.command.startswith(f"LANG=C MARK=x {sys.executable} ")
+
+
+def test_a_bad_option_is_named_as_by_ansible():
+    found = LocalAction("host_memory_info", {"gather": ["nonsense"]}).answer()
+    assert found["failed"] and "gather" in found["msg"] and "nonsense" in found["msg"]
+
+
+def test_a_module_that_breaks_fails_with_what_it_told(monkeypatch):
+    found = LocalAction("no_such_module", {}).answer()
+    assert found["failed"] and found["msg"].startswith("the module no_such_module ended with status 1 and no result: ")
+    assert "no_such_module" in found["msg"].rpartition("result: ")[2]
+    monkeypatch.setattr(host_action, "_command", lambda name: ["echo", "[]"])
+    assert "returned no mapping" in LocalAction("host_memory_info", LOG).answer()["msg"]
+
+
+def test_a_file_of_the_current_directory_is_no_part_of_a_module(tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit('planted')", encoding="utf-8")
+    (tmp_path / "ansible.py").write_text("raise SystemExit('planted')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert "log" in LocalAction("host_memory_info", LOG).answer()
+
+
+def test_no_byte_code_is_left_among_the_files_of_another_user(monkeypatch):
+    assert "-B" not in host_action._command("x")
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(host_action.ROOT).st_uid + 1)
+    assert host_action._command("x")[1] == "-B"
+
+
+@pytest.mark.parametrize("what", ["ssh", "become", "another Python", "no Python", "another host"])
+def test_any_other_host_gets_the_module_from_ansible(what):
+    action = LocalAction("host_memory_info", LOG)
+    if what == "ssh":
+        action._connection.transport = "ssh"
+    elif what == "become":
+        action._connection.become = object()
+    elif what == "another host":
+        action._task.delegate_to = "b"
+        action.variables["ansible_delegated_vars"] = {"b": {"ansible_python_interpreter": "/usr/bin/python3"}}
+    else:
+        action.variables = {"ansible_python_interpreter": "/opt/python"} if what == "another Python" else {}
+    assert action.answer() == {"by": "ansible"}
+
+
+def test_secrets_and_texts_arrive_as_they_are(monkeypatch):
+    """As JSON, also what is no text of ASCII."""
+    echo = [sys.executable, "-c", "import sys; print(sys.stdin.read())"]
+    monkeypatch.setattr(host_action, "_command", lambda name: echo)
+    found = LocalAction("x", {"password": "p'\"$(ä)\n", "list": [1, None, True]}).answer()
+    arguments = found["ANSIBLE_MODULE_ARGS"]
+    assert arguments["password"] == "p'\"$(ä)\n" and arguments["list"] == [1, None, True]
+
+
+WARNING = "from ansible.module_utils.basic import AnsibleModule as M; m = M({}); m.warn('low'); m.exit_json()"
+
+
+def test_a_warning_of_a_module_is_shown(monkeypatch):
+    monkeypatch.setattr(host_action, "_command", lambda name: [sys.executable, "-c", WARNING])
+    action = LocalAction("x", {})
+    assert action.ask(action.variables, lambda answer: accepted_answer(answer, ()))["warnings"] == ["low"]
