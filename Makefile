@@ -297,8 +297,8 @@ lane-molecule:
 
 lane-systemd:
 	$(call install,mmdebstrap git)
-	@echo "== systemd: roles on a Debian 12 that its own systemd has booted, at native speed"
-	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd --durations=10
+	@echo "== systemd: roles and a short demo on a Debian 12 that its own systemd has booted, at native speed"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd --ignore=tests/systemd/test_whole_demo.py --durations=10
 
 lane-redis:
 	$(call install,$$(python3 tests/vm/vm.py packages))
@@ -322,6 +322,8 @@ lane-demo:
 	@for suite in bookworm trixie; do \
 		$(BARE) $$suite sh -c "make demo DEMO='$(NOISY_SITE)' && python3 tests/bare/after_demo.py" && $(BARE) --user $$suite make demo || exit 1; \
 	done
+	@echo "== demo: the whole one, on a Debian 12 that its own systemd has booted"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd/test_whole_demo.py
 
 # Then the client once more, on Valkey.
 VALKEY := && apt-get install -y -qq valkey-server >/dev/null \
