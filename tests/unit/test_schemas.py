@@ -15,7 +15,7 @@ SCHEMAS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in R
 
 
 def test_what_other_programs_read_has_a_schema():
-    assert {"density", "headroom", "optimize", "plan", "study", "summary"} <= SCHEMAS.keys()
+    assert {"comparison", "density", "headroom", "optimize", "plan", "study", "summary"} <= SCHEMAS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))

@@ -27,7 +27,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.confidence 
     paired_ratio,
     spread_of_runs,
 )
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import SCHEMA, RunDirectory, RunError
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import (
+    RunDirectory,
+    RunError,
+    described_by,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate_together
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts, significance
 
@@ -157,7 +161,7 @@ def compare(
     same = {arm.name for arm in measured if arm.repeats == measured[0].name}
     significant = significance.significant([ratios.p_values(row["name"] in same) for row, ratios in rows])
     return {
-        "schema": SCHEMA,
+        **described_by("comparison"),
         "baseline": first["run_id"],
         "slo": first["slo"],
         "runs": [

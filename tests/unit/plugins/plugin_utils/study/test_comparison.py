@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
+import pathlib
+
+import jsonschema
 import pytest
 from synthetic_fleets import edit_run, latencies
 
@@ -8,7 +12,17 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import t
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study import attempts
-from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import compare as work_out
+
+SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schemas/comparison.json").read_text(encoding="utf-8"))
+
+
+def compare(arms):
+    """Return a comparison, which must fit the published schema."""
+    document, details = work_out(arms)
+    jsonschema.validate(json.loads(json.dumps(document)), SCHEMA)
+    return document, details
 
 
 def test_a_comparison_names_all_differences_except_the_profile(record):
