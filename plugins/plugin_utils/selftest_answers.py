@@ -24,6 +24,12 @@ _WHAT = {
 }
 # Where the check itself passed, so it has no advice.
 _INSTEAD = {"drives": "the check has the reasons against each; zram and a swap file need no drive of their own"}
+# Said by the role swap_space of an inventory without swap_space_devices.
+_NO_DRIVE_NAMED = "devices: the list is empty"
+_DRIVE_OR_FILE = (
+    "set swap_space_devices to drives that the check drives has no objection to, or take a file with "
+    "host_tuning_swap: {kind: file}"
+)
 # The lanes run on these (docs/support.md).
 _TESTED = {("debian", "12"), ("debian", "13")}
 _SUPPORT = "docs/support.md says what is tested on which system"
@@ -47,10 +53,7 @@ def answers(about: _Document, judged: t.Mapping[str, _Document]) -> list[dict[st
     found = [_system(about["os"]), _reboot(about["os"])] if about.get("os") else []
     for name, each in judged.items():
         if name == "profiles":
-            found += [
-                _answer(f"swap of the profile {profile}", not why, why)
-                for profile, why in each["found"].get("profiles", {}).items()
-            ]
+            found += [_profile(*one) for one in each["found"].get("profiles", {}).items()]
         elif name in _WHAT:
             works = _works(name, each)
             instead = each["advice"] or _INSTEAD.get(name, "")
@@ -78,6 +81,14 @@ def _works(name: str, each: _Document) -> bool | None:
         lacks = name in ("headroom", "kernel_arguments") or (name == "kvm" and each["found"].get("present") is False)
         return False if lacks else None
     return bool(each["result"] == "passed")
+
+
+def _profile(name: str, why: str) -> dict[str, t.Any]:
+    """Tell whether the host can have the swap of a profile, from what the role swap_space said against it."""
+    what = f"swap of the profile {name}"
+    if _NO_DRIVE_NAMED in why:
+        return _answer(what, None, "the inventory names no drive for it", _DRIVE_OR_FILE)
+    return _answer(what, not why, why)
 
 
 def _system(system: _Document) -> dict[str, t.Any]:

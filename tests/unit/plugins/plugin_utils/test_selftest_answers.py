@@ -63,6 +63,12 @@ def test_each_profile_has_an_answer():
     }
 
 
+def test_swap_on_a_drive_is_not_known_without_a_drive():
+    why = "devices: the list is empty; kind=devices needs at least one path below /dev/disk/by-id"
+    said = answers(profiles=each("passed", profiles={"swap": why}))["swap of the profile swap"]
+    assert said["works"] is None and "swap_space_devices" in said["instead"]
+
+
 @pytest.mark.parametrize(
     ("name", "result", "found", "works"),
     [
