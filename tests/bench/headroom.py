@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import itertools
 import os
 import pathlib
 import random
@@ -77,9 +76,9 @@ _COST_COLUMNS = (
     "% of one CPU",
 )
 LOAD = pathlib.Path(__file__).resolve().parents[1] / "local" / "memory_load.py"
-COST_UNITS, COST_PERCENT, COST_MIB = (10, 50), (5, 100), 32
-# Those of the first look of headroom.yml, and twice as long.
-COST_AGES = ((1, 3, 10), (1, 3, 10, 20))
+COST_UNITS, COST_MIB = (10, 50), 32
+# Ages, and what a look may take of one CPU: the first look of headroom.yml, the same without a limit, and a longer one.
+COST_LOOKS = (((1, 3, 10), 5), ((1, 3, 10), 100), ((1, 3, 10, 20), 5))
 PAGE_CLUSTER = pathlib.Path("/proc/sys/vm/page-cluster")
 
 Units = list[dict[str, t.Any]]
@@ -315,7 +314,7 @@ def cost() -> t.Iterator[str]:
                 if not process.stdout or process.stdout.readline() != b"ready\n":
                     raise RuntimeError("a load did not start")
             units = [Unit(f"load-{number}", "process", (each.pid,)) for number, each in enumerate(processes)]
-            for ages, percent in itertools.product(COST_AGES, COST_PERCENT):
+            for ages, percent in COST_LOOKS:
                 look = Look(HostFiles(), units, ages, cpu_percent=percent).take(methods=(DAMON,))
                 if look["reason"]:
                     raise RuntimeError(look["reason"])
@@ -396,11 +395,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     load = os.getloadavg()[0]
-    if options.cost or options.latency:
-        text = "\n".join(cost() if options.cost else latency())
-    else:
-        text = "\n".join(lines(options, *measure(options), load))
-    print(text)
+    found = []
+    for line in cost() if options.cost else latency() if options.latency else lines(options, *measure(options), load):
+        print(line, flush=True)
+        found.append(line)
+    text = "\n".join(found)
     if options.write:
         page = machine.SHORT.read_text(encoding="utf-8")
         old = page.partition("<!-- headroom -->")[2].partition("<!-- end of headroom -->")[0]
