@@ -97,7 +97,7 @@ options:
     type: raw
   touch:
     description: Seconds for which the held fleet is looked at after all of its servers were touched at once, as by a
-      backup, 0 to 3600. By default 0. Only with O(hold).
+      backup, 0 to 3600. By default 0. Only with O(hold). A size at which the kernel then kills a server did not hold.
     type: raw
   written:
     description: The most that one ramp may write to swap drives, such as V(4G), from 1 MiB. By default 2G. A ramp that
