@@ -25,7 +25,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows
 
 RELATIVE, ABSOLUTE = "relative", "absolute"
 # Clean windows that a plateau needs, and the factor within which half of a ramp's windows, and the ramps, must agree.
-_ENOUGH, _AGREE = 5, 1.5
+_ENOUGH, _AGREE = 3, 1.5
 # How far the references of a window may be from the median of their ramp, as a logarithm.
 _MOODS = 0.5
 

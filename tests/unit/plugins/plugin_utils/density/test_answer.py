@@ -91,7 +91,7 @@ def test_one_round_and_two_rounds_say_so():
 
 def test_without_a_plateau_a_relative_objective_says_why():
     found = judged(tier("zram", ROUNDS, 12.5), ("zram",))
-    assert found["arms"] == [] and "5 are needed" in sentence.sentence(found)
+    assert found["arms"] == [] and "3 are needed" in sentence.sentence(found)
 
 
 def test_dram_ramps_in_different_moods_widen_what_the_cpus_decide():
