@@ -42,7 +42,13 @@ LEFT_OUT = {
     "ansible-navigator run benchmark.yml --execution-environment-image memstretch-density --mode stdout "
     "--inventory hosts.yml": "needs a container engine",
 }
-OF_ANSIBLE = {"ansible_become", "ansible_connection", "ansible_python_interpreter", "ansible_ssh_common_args"}
+OF_ANSIBLE = {
+    "ansible_become",
+    "ansible_connection",
+    "ansible_python_interpreter",
+    "ansible_ssh_common_args",
+    "ansible_user",
+}
 OPTIONS = {
     option: role.parent.parent.name
     for role in ROOT.glob("roles/*/meta/argument_specs.yml")
