@@ -11,8 +11,10 @@ import typing as t
 
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.plugin_utils import host_clock
 from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
-from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, schedule_answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import clocks, endpoint, schedule_answer
 
 
 class ActionModule(HostAction):
@@ -24,6 +26,8 @@ class ActionModule(HostAction):
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         given = self._task.args
+        if given["state"] == "asked":
+            return {**super().run(tmp, task_vars), **self._ask_endpoint(given, task_vars)}
         role, name = given.get("role", "client"), (task_vars or {}).get("inventory_hostname")
         marks = {"schedule_role": role, "schedule_host": str(self._task.delegate_to or name)}
         if given["state"] == "released":
@@ -35,6 +39,23 @@ class ActionModule(HostAction):
         if "job" in result:
             result["stop_command"] = self._stop_command(result["job"])
         return {**result, **marks}
+
+    def _ask_endpoint(self, given: t.Mapping[str, t.Any], task_vars: t.Any) -> dict[str, t.Any]:
+        """Compare the clock of the host with the controller's, and ask the Redis that it will load for its state.
+
+        An impossible CPU is refused here, before the fill empties the Redis.
+        """
+        client = given.get("client")
+        if not client:
+            return {"changed": False, **host_clock.figures(host_clock.compare(self))}
+        try:
+            names = {"endpoint": endpoint.name(client), "observer": endpoint.observer(given.get("observer"), client)}
+        except SettingError as error:
+            raise AnsibleActionFail(str(error)) from None
+        clock = host_clock.figures(host_clock.compare(self))
+        asked = {name: given[name] for name in ("state", "client", "password") if given.get(name)}
+        answer = self.ask(task_vars, lambda answer: endpoint.state(answer, {**names, **clock}), module_args=asked)
+        return {**answer, **clock}
 
     def _accepted(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         state = self._task.args["state"]

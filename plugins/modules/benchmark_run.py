@@ -69,7 +69,9 @@ options:
     elements: str
     default: []
   fleet:
-    description: What P(memstretch.density.endpoint_info#module) returned for each host that can take part.
+    description:
+      - What P(memstretch.density.solotest_schedule#module) returned with C(state=asked) for each host that can take
+        part.
     type: dict
     default: {}
   hypervisors:

@@ -11,7 +11,8 @@ short_description: Let a latency client and a recorder follow the schedule of a 
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
-  - With O(state=asked) it asks the Redis for its state.
+  - With O(state=asked) the host's time is read three times over the open connection, of which the fastest exchange is
+    used. Then the Redis is asked for its state.
   - With O(state=launched) it starts one client for all phases, and the recorder of the machine unless it runs already,
     and returns when the client is connected. With O(fill), it fills the Redis before. With O(state=released) they
     learn the time of the start, which they turn into their monotonic clock once. From then on they need no controller.
@@ -38,11 +39,16 @@ options:
   client:
     description:
       - The options of P(memstretch.density.solotest#module), without C(password). Without them the machine is only
-        recorded. Needed with O(state=asked).
+        recorded, and no Redis is asked.
     type: dict
   password:
     description: The password of the Redis.
     type: str
+  observer:
+    description:
+      - With O(state=asked), the observer of the host, as its C(name), the C(host) by which it reaches the Redis, and
+        the C(rate) of its requests.
+    type: dict
   phases:
     description:
       - The phases of the schedule, each with its C(name), C(at), the seconds from the start to its beginning,
@@ -128,10 +134,30 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-solotest:
-  description: What P(memstretch.density.solotest#module) returns with C(mode=ping).
-  returned: O(state=asked)
+endpoint:
+  description: An entry of the option C(fleet) of P(memstretch.density.benchmark_run#module).
+  returned: O(state=asked), when the Redis answers
   type: dict
+clock_offset:
+  description: The host's clock minus the controller's, in seconds.
+  returned: O(state=asked)
+  type: float
+  sample: 0.0021
+clock_uncertainty:
+  description: The largest possible error of the offset in seconds, half of the duration of the fastest exchange.
+  returned: O(state=asked)
+  type: float
+  sample: 0.0034
+clock_read_at:
+  description: When the offset was measured, by the controller's clock, in seconds since the epoch.
+  returned: O(state=asked)
+  type: float
+  sample: 1793000000.25
+clock_correction:
+  description: The offset if it is larger than its uncertainty, otherwise 0.
+  returned: O(state=asked)
+  type: float
+  sample: 0.0
 job:
   description: The C(path) of the files on the host and the C(pid) of the client, or of the fill that goes on.
   returned: O(state=launched), unless the fill or the launch failed
@@ -190,7 +216,7 @@ def of_client(module: AnsibleModule, **changes: t.Any) -> tuple[dict[str, t.Any]
 
 
 def ask(module: AnsibleModule) -> dict[str, t.Any]:
-    """Ask the Redis for its state."""
+    """Ask the Redis for its state. The action compares the clocks."""
     options, path = of_client(module, mode="ping")
     return client.execute(options, path, module.run_command)
 
@@ -245,6 +271,7 @@ def main() -> None:
             "member": {"type": "str"},
             "client": {"type": "dict"},
             "password": {"type": "str", "no_log": True},
+            "observer": {"type": "dict"},
             "phases": {"type": "list", "elements": "dict", "default": []},
             "release_within": {"type": "float", "default": 600},
             "fill": {"type": "dict"},
@@ -258,7 +285,6 @@ def main() -> None:
             "wait": {"type": "float", "default": 60},
         },
         required_if=[
-            ("state", "asked", ["client"]),
             ("state", "released", ["start_at", "job"]),
             *((("state", state, ["session", "member"])) for state in ("launched", "collected", "stopped")),
         ],

@@ -173,7 +173,10 @@ def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, ob
             "vars": hostile_python(tmp_path, "solotest", {**valid, **obeyed}),
         },
         {
-            "memstretch.density.endpoint_info": {"client": {"host": "127.0.0.1", "port": 6379}},
+            "memstretch.density.solotest_schedule": {
+                "state": "asked",
+                "client": {"host": "127.0.0.1", "port": 6379},
+            },
             "vars": hostile_python(tmp_path, "endpoint", {**valid, "solotest": ping, **obeyed}),
         },
     ]
@@ -183,7 +186,7 @@ def test_a_hostile_python_on_a_measured_host(fleet, tmp_path, outside, valid, ob
     one, endpoint = seen["cases"]
     for found in (one, endpoint):
         assert not {"add_host", "benchmark_run", "ansible_facts"} & set(found)
-    assert one["solotest"]["machine"] == endpoint["endpoint_info"]["machine"] == "machine-1"
+    assert one["solotest"]["machine"] == endpoint["endpoint"]["machine"] == "machine-1"
 
 
 def test_a_hostile_python_answers_for_a_module_that_measures_nothing(fleet, tmp_path, outside, obeyed):

@@ -56,7 +56,7 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     phases = configuration.phases(config)
     check_name("run_id", options["run_id"])
     try:
-        asked = {host: each.get("endpoint_info") for host, each in options["fleet"].items()}
+        asked = {host: each.get("endpoint") for host, each in options["fleet"].items()}
         options["fleet"] = measurement.endpoints(asked)
         measurement.check_documents("host_records", options["host_records"])
     except measurement.MeasurementError as error:

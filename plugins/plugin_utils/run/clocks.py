@@ -63,7 +63,7 @@ def read(before: float, after: float, text: str) -> Reading | None:
 
 
 def reading_of(measured: t.Mapping[str, t.Any]) -> Reading:
-    """Return the reading in a result of the action endpoint_info, or in the fleet of run.json."""
+    """Return the reading in a result of the action solotest_schedule, or in the fleet of run.json."""
     return Reading(*(float(measured[f"clock_{name}"]) for name in ("read_at", "offset", "uncertainty")))
 
 

@@ -1,13 +1,14 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a Redis endpoint and its observer are called in the results."""
+"""A Redis endpoint before a run: how it and its observer are called in the results, and its state."""
 
 from __future__ import annotations
 
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import number, yes_or_no
+from ansible_collections.memstretch.density.plugins.plugin_utils.run import measurement
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.options import RANGES
 
 
@@ -46,4 +47,41 @@ def observer(given: t.Mapping[str, t.Any] | None, client: t.Mapping[str, t.Any])
         "name": given["name"],
         "endpoint": name({**client, "host": given["host"], "socket": None}),
         "rate": number("latency_benchmark_observer_rate", given["rate"], RANGES["rate"]),
+    }
+
+
+def state(answer: dict[str, t.Any], known: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the state of an endpoint as C(endpoint), or why it did not answer.
+
+    Args:
+        answer: of the module C(solotest_schedule) with C(state=asked).
+        known: what is known of the endpoint already.
+
+    Raises:
+        MeasurementError: the answer does not fit.
+    """
+    measured = measurement.result(answer)
+    found = measured.pop("solotest", None)
+    accepted = {**measured, "changed": False}
+    if found and not accepted.get("failed"):
+        accepted["endpoint"] = {
+            "redis_version": found["server"]["before"].get("redis_version"),
+            "kernel": found["kernel"] or {},
+            "machine": found["machine"],
+            "keys": found["server"]["before"].get("dbsize"),
+            "memory": _memory(found),
+            "wall_offset": found["wall_offset"],
+            **known,
+        }
+    return accepted
+
+
+def _memory(found: t.Mapping[str, t.Any]) -> dict[str, int] | None:
+    """Return the free memory of the host, and the memory of its Redis; None if the Redis is on another host."""
+    free = found.get("memory")
+    if not free or not (found.get("placement") or {}).get("server_pid"):
+        return None
+    return {
+        "free_bytes": free["available_bytes"] + free["swap_free_bytes"],
+        "used_bytes": found["server"]["before"].get("used_memory") or 0,
     }
