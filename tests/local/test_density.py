@@ -24,7 +24,7 @@ SMALL = {
     "density_references": 2,
     "density_window": 1,
     "density_settle": 3,
-    "density_wait": 0,
+    "density_wait": 30,
     "density_id": "small",
     "slo": "absolute",
     "latency_benchmark_slo_avg_us": 1e8,
