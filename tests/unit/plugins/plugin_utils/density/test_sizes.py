@@ -68,7 +68,7 @@ def test_what_earlier_ramps_found_chooses_the_sizes():
 
 
 def test_the_largest_fleet_stands_in_for_a_density_that_is_unknown():
-    ramps = [ramp("dram", 1, [2, 3, 4], wall=5), ramp("dram", 1, [9], kind="hold")]
+    ramps = [ramp("dram", 1, [3, 4], wall=5), ramp("dram", 1, [9], kind="hold")]
     seen = answer(definition(("dram",)), ramps)
     assert seen["arms"] == [] and found(seen, ramps, "dram") == 4
 
