@@ -5,7 +5,7 @@ python tools/playbook_reference.py [--check]
 
 What a playbook does, an example and what it changes stand in the comment at its head. Its variables are those that its
 expressions read, and those of the playbooks and tasks that it includes. A variable means what the option of a module
-or role means that takes it; tools/playbook_variables.yml has what no such option says.
+or role means that takes it; tools/reference_variables.yml has what no such option says.
 
 The reference stands between "<!-- playbooks -->" and "<!-- end of playbooks -->". With --check nothing is written; the
 exit status is 1 if the page would change.
@@ -49,7 +49,7 @@ Node = t.Any
 
 def described() -> dict[str, dict[str, str]]:
     """Return what is said of variables here, where no option says it."""
-    return yaml.safe_load((ROOT / "tools" / "playbook_variables.yml").read_text(encoding="utf-8"))
+    return yaml.safe_load((ROOT / "tools" / "reference_variables.yml").read_text(encoding="utf-8"))
 
 
 def _string(path: pathlib.Path, name: str) -> str:
