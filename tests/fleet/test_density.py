@@ -101,7 +101,7 @@ def test_each_machine_has_a_density_and_all_have_one_together(machines: SshMachi
         assert (
             f"| {name}: " in output and f"On {name}, in 32 MiB of DRAM, unchanged carries {arm['density']} " in output
         )
-    first, second = ramps.values()
+    first, second = (ramps[name] for name in machines.names)
     assert max(first["started_at"], second["started_at"]) < min(first["finished_at"], second["finished_at"])
     total = sum(each["unchanged"] for each in whole["machines"].values())
     assert f"Together, the 2 machines carry: unchanged {total}." in output.splitlines()

@@ -27,7 +27,9 @@ def test_the_lanes_are_those_of_make():
     for lane in sorted({lane for _suite, lane in LANES}):
         command = JOB["steps"][-1]["run"].replace("${{ matrix.lane }}", lane).split()
         assert command[0] == "make" and f"`{lane}`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-        done = subprocess.run([*command, "--dry-run"], cwd=ROOT, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, "--dry-run"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
 
