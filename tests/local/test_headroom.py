@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -213,6 +214,15 @@ def test_monitoring_that_somebody_ends_meanwhile_leaves_nothing():
     assert (KDAMONDS / "nr_kdamonds").read_text(encoding="ascii") == "0\n"
 
 
+def is_on(state):
+    """Return whether a kdamond runs; its file cannot be read while it starts."""
+    try:
+        return state.read_text(encoding="ascii") == "on\n"
+    except OSError as error:
+        assert error.errno in (errno.ENOENT, errno.EBUSY), error
+        return False
+
+
 def test_damon_is_off_after_a_look_that_was_killed():
     needs_damon()
     code = (
@@ -223,8 +233,7 @@ def test_damon_is_off_after_a_look_that_was_killed():
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen([sys.executable, "-c", code], env=environment)
-    state = KDAMONDS / "1" / "state"
-    wait_for("DAMON", lambda: state.exists() and state.read_text(encoding="ascii") == "on\n", process)
+    wait_for("DAMON", lambda: is_on(KDAMONDS / "1" / "state"), process)
     process.send_signal(signal.SIGKILL)
     process.wait()
 

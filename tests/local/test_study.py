@@ -178,7 +178,7 @@ exec /bin/date "$@"
         (
             "density",
             {"profiles": "dram", "density_budget": "64M"},
-            "hypervisors: the group has 0 hosts; a density needs exactly one, the machine on which the Redis servers",
+            "hypervisors: this group is empty; it must have the machines on which the Redis servers of the fleet start",
         ),
         (
             "study",
