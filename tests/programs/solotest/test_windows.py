@@ -43,14 +43,17 @@ def test_windows_are_the_test(any_solotest, filled, slots):
     windows, last = windows_of(result.output)
     assert result.code == 0 and last["ended"] == "done" and last["error"] is None
     assert len(windows) == 6  # what is left of the last one is in the document only
-    for window in windows:
-        assert abs(window["finished_at"] - window["started_at"] - 0.5) < 2e-6
-        assert 200 < count(window) < 300 and window["too_late"] == 0
-        assert count(window) == count(window, "punctual")
-        if window["unanswered"] == 0:
-            assert count(window, "server") == count(window)
     whole = last["test"]["latency"]
     assert last["test"]["requests"]["ok"] == 1600
+    # The server's part of a latency is not known where the client was away while it sent; a quiet machine has no such request.
+    unknown = whole["intended"]["count"] - whole["server"]["count"]
+    unanswered = 0
+    for window in windows:
+        assert abs(window["finished_at"] - window["started_at"] - 0.5) < 2e-6
+        assert 200 < count(window) < 300 and window["too_late"] <= unanswered
+        unanswered += window["unanswered"]
+        assert count(window) == count(window, "punctual")
+        assert 0 <= count(window) - window["unanswered"] - count(window, "server") <= unknown
     for name in ("server", "intended", "punctual"):
         pairs = whole[name]["buckets"]
         buckets = dict(zip(pairs[::2], pairs[1::2]))
