@@ -52,9 +52,10 @@ LAB_ROUNDS ?= 1
 GOLDEN_IMAGE := .cache/golden/debian.qcow2
 CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
-# The long lanes boot machines, or install everything in bare systems. CONTRIBUTING.md lists how long each lane takes.
-LANES := lint sanity fleet unit membw report client molecule systemd local
-LONG_LANES := host redis guests trixie demo
+# The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
+# lists how long each lane takes.
+LANES := lint sanity unit client membw report fleet systemd molecule local
+LONG_LANES := local-long fleet-long release host guests redis trixie demo
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
@@ -191,15 +192,19 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 		[ ! -e results/index.html ] || echo "Open $(CURDIR)/results/index.html"; exit $$status' EXIT; \
 	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK) && $(LAB_CHECK)
 
-# These lanes use one CPU each, so two of them run at the same time, the longest first. The others use both CPUs, or change this machine.
-ONE_CPU := fleet lint sanity unit report membw
-test: setup-test ## Run all tests that boot no machine, and list the lanes that failed (27 minutes on two quiet CPUs, 50 on busy ones)
+# Two lanes at a time, one of each queue. The first queue needs CPUs. The lanes of the second change this machine (swap, control groups, namespaces, loop
+# devices), so no two of them may run at once, and wait for servers much of their time.
+cpu_LANES := lint sanity unit report client membw
+machine_LANES := $(filter-out $(cpu_LANES),$(LANES))
+test: setup-test ## Run all tests that boot no machine, and list the lanes that failed (12 minutes on two quiet CPUs, 25 on busy ones)
 	@rm -rf $(LANE_STATUS)
-	-@$(MAKE) --no-print-directory -k -j 2 --output-sync=target UNIT_WORKERS=1 $(addprefix test-,$(ONE_CPU))
-	-@$(MAKE) --no-print-directory -k $(addprefix test-,$(filter-out $(ONE_CPU),$(LANES)))
+	-@$(MAKE) --no-print-directory -k -j 2 --output-sync=target UNIT_WORKERS=1 queue-machine queue-cpu
 	@$(call sum_up,$(LANES))
 
-test-long: setup-test ## Run the tests that boot machines, and list the lanes that failed (100 minutes on two quiet CPUs, much longer on busy ones)
+queue-cpu queue-machine: queue-%:
+	@for lane in $($*_LANES); do $(MAKE) --no-print-directory test-$$lane || true; done
+
+test-long: setup-test ## Run the other tests: deeper ones, and those that boot machines (2 hours on two quiet CPUs, much longer on busy ones)
 	@rm -rf $(LANE_STATUS)
 	-@$(MAKE) --no-print-directory -k $(addprefix test-,$(LONG_LANES))
 	@$(call sum_up,$(LONG_LANES))
@@ -216,8 +221,9 @@ lint: test-lint ## Check style and practice of everything
 
 # The lanes start thousands of Pythons, which need not compile the same sources again. The byte code is not kept next to
 # the sources: a lane that runs as root would leave files there that the user cannot remove.
-$(addprefix lane-,$(LANES)): export PYTHONDONTWRITEBYTECODE :=
-$(addprefix lane-,$(LANES)): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
+BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long release)
+$(BYTECODE_LANES): export PYTHONDONTWRITEBYTECODE :=
+$(BYTECODE_LANES): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 # Each lane says how it ended and how long it took.
 $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
@@ -225,13 +231,13 @@ $(addprefix test-,$(LANES) $(LONG_LANES)): test-%: setup-test
 	printf '%s %s: %d min %02d s\n' "$$([ $$status = 0 ] && echo passed || echo FAILED)" $* $$((SECONDS / 60)) $$((SECONDS % 60)) \
 		| tee $(LANE_STATUS)/$*; exit $$status
 
-# $(call pytest,ARGUMENTS): as root all tests; otherwise those that need root in a second run, with sudo. Both run, whatever the first finds.
+# $(call pytest,ARGUMENTS,MARK): as root all tests with the mark; otherwise those that need root in a second run, with sudo. Both run, whatever the first finds.
 define pytest
-$(if $(SUDO),status=0; $(BIN)/python -m pytest $(1) -m "not root" || status=1; $(AS_ROOT) $(BIN)/python -m pytest $(1) -m root && exit $$status,$(BIN)/python -m pytest $(1))
+$(if $(SUDO),status=0; $(BIN)/python -m pytest $(1) -m "not root and $(2)" || status=1; $(AS_ROOT) $(BIN)/python -m pytest $(1) -m "root and $(2)" && exit $$status,$(BIN)/python -m pytest $(1) -m "$(2)")
 endef
 
 lane-lint:
-	@echo "== lint: Ansible, YAML, Python, C, spelling, changelog fragments, Galaxy, documentation"
+	@echo "== lint: Ansible, YAML, Python, C, spelling, changelog fragments, documentation"
 	@$(BIN)/ansible-lint --offline --strict
 	@$(BIN)/yamllint --strict .
 	@$(BIN)/ruff format --check
@@ -241,8 +247,11 @@ lane-lint:
 	@$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.c' '*.h')
 	@$(BIN)/codespell
 	@$(BIN)/antsibull-changelog lint
-	@VENV=$(VENV) tests/sanity/galaxy.sh
 	@VENV=$(VENV) docs/docsite/build.sh
+
+lane-release:
+	@echo "== release: what Galaxy's importer and ansible-builder say about the collection"
+	@VENV=$(VENV) tests/sanity/galaxy.sh
 
 lane-sanity:
 	@echo "== sanity: ansible-test, no ignores"
@@ -251,7 +260,7 @@ lane-sanity:
 UNIT_WORKERS ?= 2
 lane-unit:
 	@echo "== unit: modules, plugins and what they share"
-	@$(call pytest,tests/unit -n $(UNIT_WORKERS))
+	@$(call pytest,tests/unit -n $(UNIT_WORKERS),not long)
 
 lane-client:
 	@echo "== client: solotest, its modules and its behaviour on real Redis servers"
@@ -264,12 +273,22 @@ lane-membw:
 # Two tests run at a time; those that change this machine run one after another.
 lane-local:
 	@echo "== local: the playbooks on real Redis servers of this machine"
-	@$(call pytest,tests/local -n 2 --durations=60)
+	@$(call pytest,tests/local -n 2 --durations=30,not long)
 
+lane-local-long:
+	@echo "== local-long: what goes deeper on real Redis servers of this machine"
+	@$(call pytest,tests/local -n 2 --durations=30,long)
+
+FLEET = $(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py --durations=20
 lane-fleet:
 	$(call install,$$(python3 tools/lab.py packages) $(FLEET_PACKAGES))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
-	@$(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test_guests.py --durations=20
+	@$(FLEET) -m "not long"
+
+lane-fleet-long:
+	$(call install,$$(python3 tools/lab.py packages) $(FLEET_PACKAGES))
+	@echo "== fleet-long: what goes deeper on real libvirt"
+	@$(FLEET) -m long
 
 lane-report:
 	$(call install,$(REPORT_PACKAGES))

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import signal
 import sys
+import tempfile
 
 import pytest
 from ansible.plugins.loader import init_plugin_loader
@@ -20,6 +22,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(COLLECTIONS))  # also for the processes that tests start
 init_plugin_loader([str(COLLECTIONS)])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep byte code for the processes that the tests start, and remove it at the end.
+
+    Sudo drops the variable with which make does so, and each playbook would compile Ansible and the collection again.
+    """
+    if not os.environ.get("PYTHONPYCACHEPREFIX"):
+        directory = tempfile.mkdtemp(prefix="memstretch-bytecode-")
+        config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+        os.environ["PYTHONPYCACHEPREFIX"] = directory
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(scope="session")

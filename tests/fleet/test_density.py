@@ -63,6 +63,7 @@ def unchanged(path: pathlib.Path) -> str:
     return str(path)
 
 
+@pytest.mark.long
 def test_each_machine_has_a_density_and_all_have_one_together(machines: SshMachines) -> None:
     own = machines.variables()
     fleet = {

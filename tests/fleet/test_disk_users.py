@@ -157,7 +157,25 @@ def fleet(lab: Lab) -> t.Iterator[Lab]:
     host.run("rm", "-rf", OTHERS, f"{DIRECTORY}/mine.qcow2", f"{DIRECTORY}/broken.qcow2")
 
 
-@pytest.mark.parametrize("situation, reason", SITUATIONS, ids=[each.__name__ for each, _reason in SITUATIONS])
+# Several ways to be below a disk, of which make test has the plainest.
+DEEP = {
+    vm_on_an_overlay_of_an_overlay,
+    vm_on_an_overlay_whose_backing_file_is_json,
+    running_vm_whose_definition_has_changed,
+    snapshot_of_a_vm,
+    volume_of_a_pool_that_is_off,
+    vm_on_a_volume,
+    link_that_is_a_volume,
+}
+
+
+@pytest.mark.parametrize(
+    "situation, reason",
+    [
+        pytest.param(each, reason, id=each.__name__, marks=[pytest.mark.long] if each in DEEP else [])
+        for each, reason in SITUATIONS
+    ],
+)
 def test_a_disk_that_somebody_else_uses_stays(fleet: Lab, situation: t.Callable[[Lab], None], reason: str) -> None:
     situation(fleet)
     host = fleet.hypervisors[0]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
+
 from .conftest import IMAGES, Lab, define_foreign_vm
 
 DIRECTORY = f"{IMAGES}/fleet-try"
@@ -78,6 +80,7 @@ def test_impossible_fleets_are_refused_before_any_change(lab: Lab) -> None:
     assert not host.vms() and "fleet-try" not in host.files(IMAGES) and not (lab.path / "fleet").exists()
 
 
+@pytest.mark.long
 def test_too_many_cpus_are_a_warning_with_the_figures(lab: Lab) -> None:
     assert "vCPUs per CPU" in lab.create_fleet(vm_fleet_count=2, vm_fleet_vcpus=8).output
 
@@ -95,6 +98,7 @@ def test_vms_are_distributed_over_two_hypervisors(lab: Lab) -> None:
     assert lab.create_fleet(vm_fleet_count=3, hypervisors=2).changed == 0
 
 
+@pytest.mark.long
 def test_the_self_test_removes_a_vm_that_does_not_boot(lab: Lab, tmp_path: pathlib.Path) -> None:
     """The golden image is that of the inventory's own fleet, and empty."""
     settings = {"selftest_emulation": True, "selftest_vm_memory": "64M", "selftest_vm_timeout": 2}

@@ -8,6 +8,8 @@ None moves when the list of hypervisors changes, either.
 
 from __future__ import annotations
 
+import pytest
+
 from .conftest import Lab
 
 
@@ -36,6 +38,7 @@ def test_a_limit_never_moves_a_vm_and_never_skips_in_silence(lab: Lab) -> None:
         assert not any(each.vms("--state-running") for each in lab.hypervisors)
 
 
+@pytest.mark.long
 def test_another_list_of_hypervisors_never_moves_a_vm(lab: Lab) -> None:
     """As after a hypervisor was added: VMs would be deleted with their data, and created empty elsewhere."""
     fleet = {"vm_fleet_count": 3, "vm_fleet_state": "present", "vm_fleet_surplus": "absent"}

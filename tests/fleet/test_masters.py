@@ -79,6 +79,7 @@ def test_sizes_of_a_master_with_numa_cells(define: t.Callable[..., Master]) -> N
         assert "actual 262144" in master.host.virsh("dommemstat", name)
 
 
+@pytest.mark.long
 def test_a_master_with_a_topology_gets_other_sizes(define: t.Callable[..., Master]) -> None:
     master = define("master-topology")
     result = master.clone(memory="64M", vcpus=4)
@@ -106,7 +107,13 @@ def test_clones_have_their_own_firmware_uuid_and_run_side_by_side(define: t.Call
     assert told == {name: master.host.virsh("domuuid", name) for name in NAMES} and len(set(told.values())) == 2
 
 
-@pytest.mark.parametrize("network", [{"type": "network", "name": "host-bridge"}, {"type": "bridge", "name": "br0"}])
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"type": "network", "name": "host-bridge"},
+        pytest.param({"type": "bridge", "name": "br0"}, marks=pytest.mark.long),
+    ],
+)
 def test_vms_on_a_bridge_are_found_in_the_arp_table(lab: Lab, network: dict[str, str]) -> None:
     """libvirt serves no DHCP there: it has neither a number of addresses nor leases."""
     host = lab.hypervisors[0]

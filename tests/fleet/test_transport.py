@@ -55,7 +55,7 @@ def reached(output: str) -> dict[str, str]:
     return dict(re.findall(r'"msg": "([a-z0-9-]+)=([0-9a-f-]{36})"', output))
 
 
-@pytest.mark.parametrize("count", [64, 128])
+@pytest.mark.parametrize("count", [64, pytest.param(128, marks=pytest.mark.long)])
 def test_guests_come_back_at_once_through_one_sshd_with_its_default_limits(start: Start, count: int) -> None:
     """The connection to the hypervisor has ended, too, as after a phase that was longer than its own ControlPersist."""
     guests = start({"kvm1": count})
@@ -67,6 +67,7 @@ def test_guests_come_back_at_once_through_one_sshd_with_its_default_limits(start
     assert "drop connection" not in log and len(re.findall("Accepted publickey", log)) == 2, log[-3000:]
 
 
+@pytest.mark.long
 def test_the_recipe_for_guests_that_already_exist_opens_one_connection(start: Start) -> None:
     """As docs/howto.md has it, with the files and the user of this test."""
     page = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
@@ -104,7 +105,7 @@ def test_a_hypervisor_that_does_not_forward_connections_is_named(start: Start, f
     assert len(re.findall("Accepted publickey", guests.log("kvm1"))) == 2, guests.log("kvm1")
 
 
-@pytest.mark.parametrize("place", ["inventory", "command line"])
+@pytest.mark.parametrize("place", ["inventory", pytest.param("command line", marks=pytest.mark.long)])
 def test_guests_are_reached_through_a_bastion(start: Start, place: str) -> None:
     guests = start({"kvm1": 2}, bastion=True)
     config = guests.ssh_config()
@@ -119,6 +120,7 @@ def test_guests_are_reached_through_a_bastion(start: Start, place: str) -> None:
     assert "Accepted publickey" in guests.log("bastion")
 
 
+@pytest.mark.long
 def test_hypervisors_and_guests_have_addresses_of_ipv6(start: Start) -> None:
     guests = start({"kvm1": 2, "kvm2": 2}, ipv6=True)
     status, output = guests.playbook([READ_BOOT_ID])

@@ -223,7 +223,7 @@ def test_a_power_cut_at_any_moment_leaves_the_old_or_the_new_menu(host, monkeypa
     assert host.menu_at_boot() == old
 
 
-@pytest.mark.parametrize("file_system", ["root_device", "boot_device"])
+@pytest.mark.parametrize("file_system", ["root_device", pytest.param("boot_device", marks=pytest.mark.long)])
 def test_a_file_system_whose_uuid_has_changed_is_booted_after_a_restore(host, file_system):
     """No file that the menu is made from changes, so the stale menu looked like the right one."""
     host.command_line("rcu_nocbs=all").change()
@@ -241,6 +241,7 @@ def test_a_file_system_whose_uuid_has_changed_is_booted_after_a_restore(host, fi
         assert f"search --no-floppy --fs-uuid --set=root {uuid}" in menu
 
 
+@pytest.mark.long
 def test_a_menu_of_another_language_is_restored(host):
     host.menu.write_text(
         host.menu.read_text(encoding="utf-8").replace("Advanced options for", "Erweiterte Optionen f\u00fcr"), "utf-8"
@@ -251,6 +252,7 @@ def test_a_menu_of_another_language_is_restored(host):
     assert host.files() == before
 
 
+@pytest.mark.long
 def test_the_role_says_that_a_reboot_is_due(host, fleet):
     booted = fleet.path / "cmdline"
     booted.write_text("BOOT_IMAGE=/boot/vmlinuz root=/dev/vda console=ttyS0 quiet\n", encoding="ascii")
@@ -287,7 +289,7 @@ def test_a_kernel_that_was_installed_since_is_in_the_restored_menu(host):
     assert entries[0].kernel.endswith("6.1.0-57-amd64") and entries[0].words[2:] == ["console=ttyS0", "quiet"]
 
 
-@pytest.mark.parametrize("fault", ["full", "read-only"])
+@pytest.mark.parametrize("fault", [pytest.param("full", marks=pytest.mark.long), "read-only"])
 def test_a_boot_file_system_that_cannot_be_written_leaves_nothing_half_done(host, fault):
     boot = host.root / "boot"
 

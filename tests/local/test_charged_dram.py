@@ -121,7 +121,7 @@ def hits(group):
     return int((group / "memory.failcnt").read_text(encoding="ascii"))
 
 
-@pytest.mark.parametrize("compressibility", [0.75, 0])
+@pytest.mark.parametrize("compressibility", [0.75, pytest.param(0, marks=pytest.mark.long)])
 def test_zram_is_charged_to_the_budget(servers, client, run_module, tmp_path, compressibility):
     """Values that compress are squeezed into the budget; values that do not never seem to fit."""
     group = RedisInGroup.group

@@ -96,6 +96,7 @@ def test_a_program_is_built_on_the_controller_and_kept_there(install, tmp_path):
     assert again.returncode == 0 and again.stdout.count("changed=0") == 2, again.stdout
 
 
+@pytest.mark.long
 def test_a_part_of_the_hosts_may_use_the_role(install, tmp_path):
     built = install("-e", '{"users": ["b"]}')
     assert built.returncode == 0, built.stdout
@@ -137,6 +138,7 @@ def test_a_program_that_does_not_start_on_a_host_is_refused(install, tmp_path):
     assert "Install the static libraries on the builder" in refused.stdout
 
 
+@pytest.mark.long
 def test_the_home_directory_is_that_of_the_host_also_for_a_program_that_it_builds(install, tmp_path):
     (tmp_path / "home").mkdir()
     options = ("-e", f"home_of_hosts={tmp_path}/home", "-e", "client_program_directory=~/programs", "--limit", "a")
@@ -148,6 +150,7 @@ def test_the_home_directory_is_that_of_the_host_also_for_a_program_that_it_build
     assert "membw" in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_a_host_that_builds_its_own_program_does_not_keep_the_controller_from_building_that_of_another(
     install, tmp_path
 ):

@@ -124,6 +124,7 @@ def test_after_ctrl_c_the_machine_is_as_before(demo, fleet):
     assert not mark(fleet).exists(), "nothing is left for the next demo to look for"
 
 
+@pytest.mark.long
 def test_a_mark_that_an_earlier_demo_has_left_undoes_no_profile_of_somebody_else(demo, fleet, untuned_machine):
     mark(fleet).parent.mkdir(parents=True, exist_ok=True)
     mark(fleet).write_text("demo of long ago", encoding="utf-8")
@@ -139,6 +140,7 @@ def test_a_mark_that_an_earlier_demo_has_left_undoes_no_profile_of_somebody_else
     assert restored.status == 0, restored.output
 
 
+@pytest.mark.long
 def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fleet):
     before = snapshot()
     process = demo()
@@ -173,6 +175,7 @@ def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fle
     assert checked["reasons"] == [] and checked["awake"] is not False, "as in the ramps, no CPU sleeps"
 
 
+@pytest.mark.long
 def test_root_cannot_start_a_second_demo_beside_the_first(demo, fleet):
     first = demo()
     wait_for("the machine is tuned", (RECORDS / "host_settings.json").exists, first)
@@ -183,16 +186,14 @@ def test_root_cannot_start_a_second_demo_beside_the_first(demo, fleet):
     assert outcome.status == 0, outcome.output
 
 
-@pytest.mark.parametrize(("limit_us", "verdict"), [(1e8, "pass"), (0.001, "fail")])
-def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_page_to_open(
-    fleet, tmp_path, limit_us, verdict
-):
+def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_page_to_open(fleet, tmp_path):
+    """Also where the machine misses the objective."""
     first = free_ports(2)
     hosts = {
         name: {"redis_port": port, "latency_benchmark_port": port} for name, port in (("a", first), ("b", first + 1))
     }
     # Every site is too noisy for this check; that must not stop the demo, but be in its answer.
-    site_check = {**QUICK_CHECK, "site_check_max_gap": 0, "latency_benchmark_slo_avg_us": limit_us}
+    site_check = {**QUICK_CHECK, "site_check_max_gap": 0, "latency_benchmark_slo_avg_us": 0.001}
     common = {
         **SMALL,
         **site_check,
@@ -216,7 +217,7 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
         f"Open {outcome.run}/report.html; all results: {fleet.results}/index.html"
     )
     assert not (tmp_path / "state").exists(), "the Redis servers and their files are removed"
-    assert outcome.summary["fleet"]["expected"] == 2 and outcome.summary["verdict"] == verdict
+    assert outcome.summary["fleet"]["expected"] == 2 and outcome.summary["verdict"] == "fail"
     assert outcome.output.index("Site check of a: avg ") < outcome.output.index("Latency of the fleet")
     (label,) = [
         each for each in outcome.summary["labels"] if each.startswith("the site was too noisy: a: the bounds of")

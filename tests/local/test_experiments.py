@@ -50,6 +50,7 @@ def test_memory_bandwidth_has_a_directory_of_its_own(fleet_of_one):
     assert "holds a result of memory_bandwidth already" in again.output
 
 
+@pytest.mark.long
 def test_memory_bandwidth_goes_into_a_run_and_its_page(fleet_of_one):
     assert fleet_of_one.run_playbook("-e", "run_id=first").status == 0
     before = (fleet_of_one.results / "first" / "summary.json").read_text(encoding="utf-8")
@@ -115,6 +116,7 @@ def cases_of(measured):
     return [collections.Counter((case["case"], case["op"]) for case in each["cases"]) for each in measured["rounds"]]
 
 
+@pytest.mark.long
 def test_throughput_of_two_profiles_is_continued_after_an_interruption_and_compared(fleet, one_host):
     """One command measures both profiles. First the second one fails, because a user without a password is refused."""
     inventory, port = one_host

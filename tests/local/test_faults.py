@@ -82,7 +82,13 @@ def test_a_fleet_without_hosts(fleet):
     assert "The fleet is empty" in outcome.output
 
 
-@pytest.mark.parametrize(("silent", "other"), ["ba", "ab"], ids=["another host", "the first host of the machine"])
+@pytest.mark.parametrize(
+    ("silent", "other"),
+    [
+        pytest.param("b", "a", id="another host"),
+        pytest.param("a", "b", id="the first host of the machine", marks=pytest.mark.long),
+    ],
+)
 def test_no_answer_and_a_wrong_password(fleet, silent, other):
     fleet.add("a", "b")
     fleet.add("c", password="correct horse")
@@ -137,6 +143,7 @@ def test_an_overloaded_redis_fails(fleet):
     assert "Verdict: FAIL" in outcome.output and "2 of 2 hosts miss the SLO" in outcome.output
 
 
+@pytest.mark.long
 def test_a_redis_that_refuses_requests_cannot_pass(fleet):
     fleet.add("a", "b")
     fleet.variables.update(TWO_CELLS)
@@ -187,6 +194,7 @@ def executable(path, text):
     return str(path)
 
 
+@pytest.mark.long
 def test_clocks_that_do_not_hold_make_the_run_invalid(fleet, tmp_path):
     """The stamps of each named host's client are in order, so only the controller can notice."""
     fleet.add("holds", "lags", "jumps", "is_set")
@@ -296,6 +304,7 @@ def files(directory):
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_a_client_that_is_killed(fleet):
     fleet.add("a", "b")
     fleet.variables.update(TWO_CELLS)
@@ -312,7 +321,9 @@ def test_a_client_that_is_killed(fleet):
     assert fleet.leftovers() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
+)
 def test_an_interrupted_run_is_resumed(fleet, number):
     """After Ctrl-C nothing runs on; after a playbook has vanished, its clients finish. Both is collected later."""
     fleet.add("a", "b")
@@ -343,6 +354,7 @@ def test_an_interrupted_run_is_resumed(fleet, number):
     assert fleet.leftovers() == []
 
 
+@pytest.mark.long
 def test_a_run_that_another_playbook_measures_is_refused(fleet):
     fleet.add("a")
     fleet.variables.update(
@@ -356,6 +368,7 @@ def test_a_run_that_another_playbook_measures_is_refused(fleet):
     assert fleet.wait(process).status != 0 and fleet.clients() == []
 
 
+@pytest.mark.long
 def test_a_results_directory_that_exists(fleet):
     fleet.add("a")
     mine = ["-e", "run_id=mine", *UNRECORDED]
@@ -423,6 +436,7 @@ def exfat(needs_root, tmp_path):
     subprocess.run(["losetup", "--detach", loop], check=True)
 
 
+@pytest.mark.long
 def test_results_on_a_file_system_without_links_are_a_warning(fleet, exfat: pathlib.Path):
     fleet.add("a")
     fleet.results = exfat / "results"
@@ -433,6 +447,7 @@ def test_results_on_a_file_system_without_links_are_a_warning(fleet, exfat: path
     assert (fleet.results / "linkless" / "report.html").stat().st_size > 100_000
 
 
+@pytest.mark.long
 def test_a_full_disk(fleet, small_disk: pathlib.Path):
     fleet.add("a")
     fleet.results = small_disk / "results"

@@ -7,6 +7,8 @@ import json
 import pathlib
 import typing as t
 
+import pytest
+
 from .conftest import SMALL, LocalFleet, free_ports, write_inventory
 from .noisy_host import PASSWORD, NoisyHost, noisy_host
 
@@ -34,6 +36,7 @@ def test_the_host_is_noisy(noisy_host: NoisyHost, fleet: LocalFleet) -> None:
     assert '"0"' in outcome.output, "it became root"
 
 
+@pytest.mark.long
 def test_a_whole_run_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
     # A profile that sets what is set already: the kernel is that of this machine.
     now = int(pathlib.Path("/proc/sys/vm/stat_interval").read_text(encoding="ascii"))

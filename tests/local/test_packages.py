@@ -97,6 +97,7 @@ def test_no_package_of_the_host_is_removed_for_another(fleet: LocalFleet, host: 
     assert (host / "opt" / PACKAGE).exists() and not (host / "opt" / REPLACEMENT).exists()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("needs_root")
 def test_check_mode_predicts_without_python3_apt(fleet: LocalFleet) -> None:
     modules = pathlib.Path("/usr/lib/python3/dist-packages")

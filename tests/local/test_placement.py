@@ -88,6 +88,7 @@ class ContainedRedis(RedisServer):
     )
 
 
+@pytest.mark.long
 def test_a_redis_whose_process_is_unknown(fleet, tmp_path):
     fleet.servers["a"] = ContainedRedis(tmp_path / "redis-a")
     refused = fleet.run_playbook("-e", "latency_benchmark_cpu=beside_redis")

@@ -73,7 +73,7 @@ def test_what_headroom_saw_is_planned_for_another_host(fleet):
     assert zram["verdict"] == "fits" and zram["page_ins_per_second"] > 0 < zram["waiting_percent"]
 
 
-@pytest.mark.parametrize("keys, value_size", [(9000, 1000), (20_000, 4000)])
+@pytest.mark.parametrize("keys, value_size", [(9000, 1000), pytest.param(20_000, 4000, marks=pytest.mark.long)])
 def test_the_memory_of_a_server_is_that_of_a_real_one(fleet, client, keys, value_size):
     fleet.add("a")
     server = fleet.servers["a"]

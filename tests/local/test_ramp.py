@@ -151,6 +151,7 @@ def test_in_dram_a_ramp_ends_where_the_kernel_kills_the_next_server(ramp):
     assert found.left() == []
 
 
+@pytest.mark.long
 def test_what_fits_does_not_depend_on_how_many_join_at_once(ramp):
     one_by_one = ramp()
     fits = one_by_one.end()["n"] - 1
@@ -173,6 +174,7 @@ def newcomers():
     return found
 
 
+@pytest.mark.long
 def test_a_newcomer_that_is_killed_before_its_step_has_settled_is_tried_once_more(ramp):
     found = ramp(sizes=[2, 3], budget_bytes=1024 * MIB)
     wait_for("the first window", found.windows)
@@ -220,6 +222,7 @@ def test_a_tier_carries_more_servers_within_the_budget_and_references_stay_in_dr
     assert windows[-1]["settled"]
 
 
+@pytest.mark.long
 def test_references_are_not_swapped_out(ramp, zram):
     found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[8])
     wait_for("servers in swap", lambda: found.renew() or sum(map(swapped, processes(groups.FLEET))) > 4 * MIB)
@@ -246,6 +249,7 @@ def swap_file(needs_root, tmp_path):
         subprocess.run(["swapoff", path], check=True)
 
 
+@pytest.mark.long
 def test_a_swap_file_carries_more_servers_and_its_reads_are_those_of_a_drive(ramp, swap_file):
     found = ramp(tier=[swap_file("tier", 256 * MIB, 100)], sizes=[2, 6, 8])
     assert found.end()["kind"] == "hosts"
@@ -255,6 +259,7 @@ def test_a_swap_file_carries_more_servers_and_its_reads_are_those_of_a_drive(ram
     assert found.lines("end")[0]["written_bytes"] > 8 * MIB
 
 
+@pytest.mark.long
 def test_a_ramp_writes_no_more_to_a_drive_than_it_may(ramp, swap_file):
     found = ramp(tier=[swap_file("tier", 256 * MIB, 100)], written_bytes=4 * MIB)
     end = found.end()
@@ -262,6 +267,7 @@ def test_a_ramp_writes_no_more_to_a_drive_than_it_may(ramp, swap_file):
     assert end["n"] == found.windows()[-1]["n"] < 12
 
 
+@pytest.mark.long
 def test_a_ramp_ends_once_its_tier_is_full_and_the_machines_own_swap_is_used(ramp, swap_file):
     swap_file("own", 128 * MIB, 1)
     found = ramp(tier=[swap_file("tier", 12 * MIB, 100)])
@@ -272,6 +278,7 @@ def test_a_ramp_ends_once_its_tier_is_full_and_the_machines_own_swap_is_used(ram
     assert [window["machines"][""]["other_swap_grew"] for window in windows] == [False] * (len(windows) - 1) + [True]
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_because_the_tier_is_full_ends_the_ramp_with_that_reason(ramp, swap_file):
     found = ramp(tier=[swap_file("tier", 12 * MIB, 100)])
     end = found.end()
@@ -280,6 +287,7 @@ def test_a_server_that_is_killed_because_the_tier_is_full_ends_the_ramp_with_tha
     assert "Memory cgroup out of memory: Killed process" in end["message"]
 
 
+@pytest.mark.long
 def test_a_ramp_in_dram_leaves_the_machines_own_swap_alone(ramp, swap_file):
     swap_file("own", 128 * MIB, 1)
     found = ramp()
@@ -287,6 +295,7 @@ def test_a_ramp_in_dram_leaves_the_machines_own_swap_alone(ramp, swap_file):
     assert [window["machines"][""]["page_outs"] for window in found.windows()] == [0] * len(found.windows())
 
 
+@pytest.mark.long
 def test_a_ramp_holds_its_last_size(ramp):
     found = ramp(sizes=[2], hold_seconds=2)
     assert found.end()["kind"] == "hosts"
@@ -294,6 +303,7 @@ def test_a_ramp_holds_its_last_size(ramp):
     assert kinds[:2] == ["step", "hold"] and set(kinds[1:]) == {"hold"}
 
 
+@pytest.mark.long
 def test_all_servers_of_a_held_fleet_are_touched_at_once_and_come_back_from_the_tier(ramp, zram):
     found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[8], hold_seconds=4, touch_seconds=8)
     assert found.end()["kind"] == "hosts"
@@ -307,6 +317,7 @@ def test_all_servers_of_a_held_fleet_are_touched_at_once_and_come_back_from_the_
     assert max(second["max_ns"] for second in fleet[:3]) > before, "pages came back from the tier"
 
 
+@pytest.mark.long
 def test_a_ramp_goes_on_beyond_its_sizes(ramp):
     found = ramp(sizes=[2], servers=4, budget_bytes=1024 * MIB)
     assert found.end()["kind"] == "hosts"
@@ -343,6 +354,7 @@ def test_who_takes_a_port_learns_no_password_of_another_server(client, tmp_path)
             children.end([victim.redis, taken.redis], signal.SIGKILL, 2)
 
 
+@pytest.mark.long
 def test_the_first_step_of_a_ramp_without_sizes_is_half_of_what_fits(ramp):
     found = ramp(sizes=[])
     assert found.end()["kind"] == "does_not_fit"
@@ -350,7 +362,7 @@ def test_the_first_step_of_a_ramp_without_sizes_is_half_of_what_fits(ramp):
     assert sizes[0] == 2 and sizes == sorted(sizes)
 
 
-@pytest.mark.parametrize("how", ["stop", "signal", "lease"])
+@pytest.mark.parametrize("how", [pytest.param("stop", marks=pytest.mark.long), "signal", "lease"])
 def test_whatever_ends_a_ramp_nothing_is_left(ramp, how):
     found = ramp(sizes=[2, 12], budget_bytes=1024 * MIB, lease_seconds=2 if how == "lease" else 60)
     wait_for("the first window", lambda: found.windows() if how != "lease" else all(map(answers, found.ports[:2])))

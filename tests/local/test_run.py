@@ -198,6 +198,7 @@ def test_the_redis_role_and_the_benchmark_together(fleet, tmp_path):
     assert not (tmp_path / "state").exists()
 
 
+@pytest.mark.long
 def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
     # Nothing of the checkout's own configuration, in which the collection would be there already.
     environment = {
@@ -257,6 +258,7 @@ def test_the_collection_runs_where_galaxy_installs_it(fleet, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_an_observer_gives_the_upper_bound(fleet):
     fleet.add("a", "b")
     hosts = {name: {"latency_benchmark_port": server.port} for name, server in fleet.servers.items()}

@@ -59,6 +59,7 @@ def few_and_many(tmp_path, bytecode_environment):
     return [lookups(tmp_path / str(hosts), hosts, bytecode_environment) for hosts in (FEW, MANY)]
 
 
+@pytest.mark.long
 def test_no_task_looks_at_all_hosts_for_each_host(few_and_many):
     """A task that does looks (MANY / FEW) ** 2 times as often; the client's cache is empty, so it is built, too."""
     few, many = few_and_many

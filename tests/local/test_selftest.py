@@ -110,6 +110,7 @@ def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: 
     assert made["controller"]["collection"] and made["hosts"]["host-1"]["kernel"]["release"]
 
 
+@pytest.mark.long
 def test_the_drives_of_the_inventory_are_read_one_after_another(fleet: LocalFleet, machine: None) -> None:
     """Without selftest_drive these are the role swap_space's, each a path or a dictionary."""
     with loop_device(fleet.path) as first, loop_device(fleet.path) as second:

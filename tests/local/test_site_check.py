@@ -86,6 +86,7 @@ def listening(pids):
     return set(ports.items())
 
 
+@pytest.mark.long
 def test_a_site_that_is_too_noisy_is_refused_if_asked_for(fleet):
     noisy = inventory(fleet, site_check_slo_p99_us=0.001, site_check_enforce=True)
     outcome = fleet.run_playbook(*SITE, playbook="selftest", inventory=noisy)
@@ -133,6 +134,7 @@ def test_only_the_processors_of_hosts_that_will_be_tuned_are_kept_awake(fleet):
     assert "kvm is awake" in outcome.output and "guest is default" in outcome.output, outcome.output
 
 
+@pytest.mark.long
 def test_mistakes_are_named(fleet):
     cases = [
         ({"site_check_blocks": 2}, "blocks: 2 is out of range; it must be a whole number from 3 to 1,000"),

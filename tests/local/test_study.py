@@ -88,6 +88,7 @@ def test_a_limit_may_leave_out_the_first_host_of_the_fleet(make_studies):
     assert checked.status == 0 and "10 of 10 runs to measure" in checked.output, checked.output
 
 
+@pytest.mark.long
 def test_an_interrupted_study_of_two_profiles_is_resumed(make_studies, fleet, tmp_path):
     studies, ports = make_studies("a")
     # Phases that are long enough to be interrupted.
@@ -173,17 +174,22 @@ exec /bin/date "$@"
     "playbook, variables, message",
     [
         ("study", {"profiles": "dram,turbo"}, "'turbo', but there is no such profile. Allowed: dram, "),
-        ("study", {}, "profiles: no name is given; it must be names, separated by commas"),
-        ("study", {"kind": "optimize"}, "the option profile (host_tuning_profile) is ''"),
+        pytest.param(
+            "study", {}, "profiles: no name is given; it must be names, separated by commas", marks=pytest.mark.long
+        ),
+        pytest.param(
+            "study", {"kind": "optimize"}, "the option profile (host_tuning_profile) is ''", marks=pytest.mark.long
+        ),
         (
             "density",
             {"profiles": "dram", "density_budget": "64M"},
             "hypervisors: this group is empty; it must have the machines on which the Redis servers of the fleet start",
         ),
-        (
+        pytest.param(
             "study",
             {"kind": "ablation", "profile": "swap", "study_settings": "vm.nothing"},
             "vm.nothing is not a setting of profile swap; its settings are cpu_governor",
+            marks=pytest.mark.long,
         ),
     ],
     ids=["profile", "no profile", "no profile to optimize", "density", "ablation"],
@@ -274,6 +280,7 @@ def stretched_in_small(tmp_path, servers):
     return variables, list(range(first, first + servers))
 
 
+@pytest.mark.long
 def test_a_budget_of_a_group_without_the_fleet_is_refused(untuned_machine, fleet, tmp_path):
     """Else it would limit nothing, and every fleet would fit into it."""
     variables, _ports = stretched_in_small(tmp_path, 2)
@@ -303,6 +310,7 @@ def number_of_keys(port):
     return int(told.stdout) if told.stdout.strip().isdigit() else 0
 
 
+@pytest.mark.long
 def test_the_first_redis_of_a_budget_dies_in_the_fill_and_in_a_phase(untuned_machine, fleet, tmp_path):
     """Its host watches the charged DRAM of the fleet. Another one must fetch that, or the run is invalid.
 
@@ -341,6 +349,7 @@ def test_the_first_redis_of_a_budget_dies_in_the_fill_and_in_a_phase(untuned_mac
     assert [each["samples"] > 0 for each in last["charged_dram"].values()] == [True]
 
 
+@pytest.mark.long
 def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet, tmp_path):
     """On the hosts of inventories/stretched, in small, under a DRAM budget; this machine is restored."""
     variables, _ports = stretched_in_small(tmp_path, 4)
@@ -370,6 +379,7 @@ def test_an_ablation_leaves_out_what_would_change_nothing(untuned_machine, fleet
     assert changed["vm.swappiness"][0] == "100" and changed["vm.swappiness"][1] == ""
 
 
+@pytest.mark.long
 def test_a_search_for_better_settings_is_resumed_and_restores(untuned_machine, fleet, tmp_path):
     """The candidate of a harmless sysctl, in a profile with a sysctl that no kernel has; this machine is restored."""
     mine = tmp_path / "mine.yml"

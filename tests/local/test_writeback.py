@@ -127,6 +127,7 @@ def disk_of(place):
     return writeback.check_directory(str(place), {"flood_size": 1, "file_size": 1, "threads": [1], "emulated_iops": 0})
 
 
+@pytest.mark.long
 def test_settings_of_the_queue_are_measured_and_restored(fleet, disk):
     name = disk_of(disk)
     scheduler, requests = of_the_queue(name, "scheduler"), of_the_queue(name, "nr_requests")
@@ -154,6 +155,7 @@ def test_settings_of_the_queue_are_measured_and_restored(fleet, disk):
     assert f"Linux {os.uname().release}, fio 3" in text
 
 
+@pytest.mark.long
 def test_the_queue_of_a_killed_benchmark_is_restored(fleet, disk):
     name = disk_of(disk)
     requests = of_the_queue(name, "nr_requests")
@@ -183,6 +185,7 @@ def test_a_scheduler_that_the_disk_lacks_is_refused_and_nothing_stays(fleet, dis
     assert of_the_queue(name, "scheduler") == before and not RECORD.exists() and not list(disk.iterdir())
 
 
+@pytest.mark.long
 def test_a_killed_benchmark_goes_on_after_its_last_finished_repetition(fleet, disk):
     before = dirty()
     fleet.variables.update(writeback_benchmark_repetitions=3, writeback_benchmark_dirty_bytes=["16M"])
@@ -220,6 +223,7 @@ def slow_drive(disk, fleet):
     assert str(disk) not in pathlib.Path("/proc/mounts").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_slow_drive_is_emulated_and_removed(fleet, slow_drive):
     done = fleet.run_playbook("-e", "run_id=slow", playbook="writeback")
 
@@ -234,6 +238,7 @@ def test_a_slow_drive_is_emulated_and_removed(fleet, slow_drive):
     assert list(slow_drive.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_slow_drive_that_was_killed_is_removed(fleet, slow_drive):
     fleet.variables["writeback_benchmark_dirty_bytes"] = [f"{mib}M" for mib in range(15, 115)]
     before = dirty()
@@ -270,6 +275,7 @@ def test_writeback_that_is_terminated_undoes_itself(fleet, disk):
     assert dirty() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tuning_is_restored_first", [True, False])
 def test_a_killed_benchmark_on_a_tuned_host_is_undone_in_any_order(fleet, disk, untuned, tuning_is_restored_first):
     before = dirty()

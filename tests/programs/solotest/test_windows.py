@@ -45,7 +45,8 @@ def test_windows_are_the_test(any_solotest, filled, slots):
     assert len(windows) == 6  # what is left of the last one is in the document only
     whole = last["test"]["latency"]
     assert last["test"]["requests"]["ok"] == 1600
-    # The server's part of a latency is not known where the client was away while it sent; a quiet machine has no such request.
+    # The server's part of a latency is not known where the client was away while it sent; a quiet machine has no such
+    # request.
     unknown = whole["intended"]["count"] - whole["server"]["count"]
     unanswered = 0
     for window in windows:
