@@ -55,7 +55,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 # The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
 # lists how long each lane takes.
 LANES := lint sanity unit client membw report fleet systemd molecule local
-LONG_LANES := local-long fleet-long release host guests redis trixie demo
+LONG_LANES := local-long fleet-long unit-long release host guests redis trixie demo
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
@@ -221,7 +221,7 @@ lint: test-lint ## Check style and practice of everything
 
 # The lanes start thousands of Pythons, which need not compile the same sources again. The byte code is not kept next to
 # the sources: a lane that runs as root would leave files there that the user cannot remove.
-BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long release)
+BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long unit-long release)
 $(BYTECODE_LANES): export PYTHONDONTWRITEBYTECODE :=
 $(BYTECODE_LANES): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
@@ -261,6 +261,10 @@ UNIT_WORKERS ?= 2
 lane-unit:
 	@echo "== unit: modules, plugins and what they share"
 	@$(call pytest,tests/unit -n $(UNIT_WORKERS),not long)
+
+lane-unit-long:
+	@echo "== unit-long: intervals that cover the truth as often as they say, in hundreds of experiments"
+	@$(BIN)/python -m pytest tests/unit -n 2 -m long
 
 lane-client:
 	@echo "== client: solotest, its modules and its behaviour on real Redis servers"

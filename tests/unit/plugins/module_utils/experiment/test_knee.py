@@ -55,7 +55,7 @@ def test_a_planted_knee_is_found_with_its_interval():
     )
 
 
-@pytest.mark.parametrize("repetitions", [3, 5])
+@pytest.mark.parametrize("repetitions", [3, pytest.param(5, marks=pytest.mark.long)])
 def test_the_interval_of_the_gain_covers_it_with_few_repetitions(repetitions):
     true_gain = planted(PLANTED) / planted(LIMITS[0])
     found = [knee.find(synthetic(seed, planted, costly_below_4_mib, repetitions=repetitions)) for seed in range(200)]

@@ -131,6 +131,13 @@ def hold(size, number, fleet=1.0, end="hosts", wall=None):
     return record
 
 
+@pytest.fixture(scope="module")
+def climbed():
+    """Ramps to a density, and the answer that they give without a hold."""
+    ramps = [*dram(ROUNDS), *tier("zram", ROUNDS, 28.5)]
+    return ramps, judged(ramps)["arms"][1]
+
+
 @pytest.mark.parametrize(
     ("holds", "states", "density"),
     [
@@ -141,9 +148,9 @@ def hold(size, number, fleet=1.0, end="hosts", wall=None):
         ([hold(26, 1, wall=26), hold(24, 2)], ["died", "held"], 24),
     ],
 )
-def test_a_size_that_did_not_hold_is_too_many(holds, states, density):
-    ramps = [*dram(ROUNDS), *tier("zram", ROUNDS, 28.5)]
-    before, found = (judged(each)["arms"][1] for each in (ramps, [*ramps, *holds]))
+def test_a_size_that_did_not_hold_is_too_many(climbed, holds, states, density):
+    ramps, before = climbed
+    found = judged([*ramps, *holds])["arms"][1]
     assert [each["state"] for each in found["hold"]] == states
     assert found["density"] == (density or before["density"])
     assert found["passes"] == before["passes"], "a hold is no round"
