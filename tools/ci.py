@@ -26,6 +26,7 @@ PATIENCE = 1.5
 LONG_LANES = {
     "local-long": 10,
     "fleet-long": 5,
+    "systemd-long": 4,
     "unit-long": 1,
     "release": 4,
     "host": 30,

@@ -140,7 +140,6 @@ def test_a_mark_that_an_earlier_demo_has_left_undoes_no_profile_of_somebody_else
     assert restored.status == 0, restored.output
 
 
-@pytest.mark.long
 def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fleet):
     before = snapshot()
     process = demo()
