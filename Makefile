@@ -311,7 +311,9 @@ scenario-%:
 
 # These make loop devices or namespaces of this machine, and boot nothing.
 ROOT_SCENARIOS := swap_space kernel_cmdline vm_fleet
-$(addprefix scenario-,$(ROOT_SCENARIOS)): SCENARIO_AS = $(AS_ROOT)
+# Sudo drops the place of the byte code, which tests/conftest.py replaces for pytest.
+$(addprefix scenario-,$(ROOT_SCENARIOS)): SCENARIO_AS = $(if $(SUDO),sudo sh -c \
+	'cache=$$(mktemp -d) && trap "rm -rf $$cache" EXIT && env PYTHONPYCACHEPREFIX=$$cache "$$@"' sh)
 
 lane-molecule:
 	$(call install,$$(python3 tools/lab.py packages))

@@ -143,6 +143,7 @@ def test_a_killed_daemon_and_a_stale_pidfile(site, ports, ask):
             stranger.kill()
 
 
+@pytest.mark.long
 def test_states_of_single_instances(site, ports, ask):
     host = {"redis_instances": [{"name": "a", "port": ports[0]}, {"name": "b", "port": ports[1], "state": "stopped"}]}
     facts = site.ok(host).facts["one"]
@@ -177,6 +178,7 @@ def test_absent_leaves_foreign_files(site, ports):
     assert site.files() == before
 
 
+@pytest.mark.long
 def test_persistence_and_extra_config(site, ports, ask):
     host = {
         "redis_port": ports[0],
