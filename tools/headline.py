@@ -192,7 +192,7 @@ def page(wanted: t.Sequence[Row], directory: Path) -> str:
 _ANSWER = (
     "profile",
     "density",
-    "95 %, or what was seen",
+    "how sure",
     "x DRAM",
     "average / p99",
     "what ends it",
@@ -211,8 +211,8 @@ _ABSOLUTE = ("at most, average / p99 us", "profile", "density", "x DRAM")
 
 
 def _sentences(density: _Document) -> list[str]:
-    notes = [f"note: {note}" for note in sentence.notes(density)]
-    return [sentence.sentence(density), *sentence.others(density), *notes]
+    said = [(sentence.sentence(density), sentence.details(density)), *sentence.others(density)]
+    return [*(" ".join(each).strip() for each in said), *(f"note: {note}" for note in sentence.notes(density))]
 
 
 def _answer(arm: _Document) -> list[str]:

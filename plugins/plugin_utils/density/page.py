@@ -42,6 +42,7 @@ def page(answer: _Document) -> str:
         charts=True,
         answer=answer,
         sentence=sentence.sentence(answer),
+        details=sentence.details(answer),
         others=sentence.others(answer),
         notes=sentence.notes(answer),
         rows=[(row, arm) for row, arm in zip(sentence.table(answer), answer["arms"]) if arm in known],

@@ -55,10 +55,10 @@ def publish(
 
 
 def lines(document: t.Mapping[str, t.Any]) -> list[str]:
-    """Return the answer as text: its sentence, those of the other profiles, and what they must not be read without."""
+    """Return the answer as text: the sentences of each profile, the best first, and the notes and the cost."""
+    said = [(sentence.sentence(document), sentence.details(document)), *sentence.others(document)]
     return [
-        sentence.sentence(document),
-        *sentence.others(document),
+        *(line for answer, details in said for line in (answer, f"  {details}") if line.strip()),
         *(f"  note: {note}" for note in sentence.notes(document)),
         *cost_text.lines(document.get("cost")),
     ]

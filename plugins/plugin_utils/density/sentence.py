@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The answer in words: the first thing on the page and the last on the terminal."""
+"""The answer in words, the first thing on the page and the last on the terminal: a sentence, and details."""
 
 from __future__ import annotations
 
@@ -33,22 +33,37 @@ _CAUSES = {
 
 
 def sentence(answer: _Document) -> str:
-    """Return what the profiles carry, how sure that is, and what it costs, in one or two sentences."""
+    """Return what the profile that carries most carries, next to the first one, in one breath."""
     if answer["no_plateau"] and not answer["arms"]:
         return f"No density: {answer['no_plateau']}."
-    known = [arm for arm in answer["arms"] if arm["density"] is not None]
-    if not known:
-        return "No density: no ramp has a clean window."
-    first, *others = known
-    best = _best(others)
-    return of_arm(answer, best or first, first if best else None)
+    shown = _shown(answer)
+    return _of_arm(answer, *shown) if shown else "No density: no ramp has a clean window."
 
 
-def others(answer: _Document) -> list[str]:
-    """Return the sentences of the other profiles, without those of the best and of the first one."""
-    first, *rest = [arm for arm in answer["arms"] if arm["density"] is not None] or [None]
+def details(answer: _Document) -> str:
+    """Return what holds at that density: the objective, how long the servers wait, what ends it. Empty without one."""
+    shown = _shown(answer)
+    return _details(answer, shown[0]) if shown else ""
+
+
+def others(answer: _Document) -> list[tuple[str, str]]:
+    """Return the sentence and the details of each other profile, without the best one and the first one."""
+    first, *rest = _known(answer) or [None]
     best = _best(rest)
-    return [of_arm(answer, arm, first) for arm in rest if arm is not best]
+    return [(_of_arm(answer, arm, first), _details(answer, arm)) for arm in rest if arm is not best]
+
+
+def _known(answer: _Document) -> list[_Document]:
+    return [arm for arm in answer["arms"] if arm["density"] is not None]
+
+
+def _shown(answer: _Document) -> tuple[_Document, _Document | None] | None:
+    """Return the arm that the answer is about, and the one that it is compared with; None without a density."""
+    first, *rest = _known(answer) or [None]
+    best = _best(rest)
+    if best:
+        return best, first
+    return (first, None) if first else None
 
 
 def _best(arms: t.Sequence[_Document]) -> _Document | None:
@@ -56,16 +71,19 @@ def _best(arms: t.Sequence[_Document]) -> _Document | None:
     return max(arms, key=lambda arm: (not arm["at_most"], arm["density"]), default=None)
 
 
-def of_arm(answer: _Document, arm: _Document, base: _Document | None = None) -> str:
+def _of_arm(answer: _Document, arm: _Document, base: _Document | None) -> str:
     """Return the sentence of an arm, compared with the first one if that is given."""
     carries = f"{_where(answer)}, {name(arm)} carries {count(arm)} {_machines(answer, arm)}"
-    if base:
-        carries += f", {name(base)} {count(base)}"
-        times = ratio(arm)
-        carries += f": {times}" if times else ""
-    elif sure(arm):
-        carries += f" ({sure(arm)})"
-    return f"{carries}, each {_objective(answer)}{_price(answer, arm)}; {ending(arm)}."
+    if not base:
+        return f"{carries} ({sure(arm)})."
+    times = ratio(arm)
+    return f"{carries}, {name(base)} {count(base)}{f': {times}' if times else ''}."
+
+
+def _details(answer: _Document, arm: _Document) -> str:
+    """Return the objective with what the servers wait, and what ends the ramps of an arm."""
+    end = ending(arm)
+    return f"{_objective(answer, arm)}. {end[0].upper()}{end[1:]}."
 
 
 def name(arm: _Document) -> str:
@@ -76,7 +94,7 @@ def name(arm: _Document) -> str:
 def sure(arm: _Document) -> str:
     """Return how sure a density is: its interval, the values of two rounds, or that it is one ramp."""
     if arm["interval"]:
-        return _span(arm["interval"], "{}")
+        return f"95 %: {_span(arm['interval'], '{}')}"
     values = arm["passes"]["values"]
     return "one ramp" if len(values) == 1 else f"{listed([str(each) for each in values])} in {len(values)} rounds"
 
@@ -89,7 +107,7 @@ def ratio(arm: _Document) -> str:
     least = "at least " if arm["at_least"] else ""
     text = f"{least}{found['ratio']:.1f} times"
     if found["interval"]:
-        return f"{text} ({_span(found['interval'], '{:.1f}')})"
+        return f"{text} (95 %: {_span(found['interval'], '{:.1f}')})"
     rounds = "one ramp each" if len(found["values"]) == 1 else f"in {len(found['values'])} rounds"
     return f"{text} ({_span(found['span'], '{:.1f}')}, {rounds})"
 
@@ -181,32 +199,32 @@ def count(arm: _Document) -> str:
 
 def _machines(answer: _Document, arm: _Document) -> str:
     noun = answer["definition"].get("machine", "Redis server")
-    those = "this" if arm["density"] == 1 else "of these"
-    return f"{those} {noun if arm['density'] == 1 else f'{noun}s'}"
+    return str(noun) if arm["density"] == 1 else f"{noun}s"
 
 
-def _objective(answer: _Document) -> str:
+def _objective(answer: _Document, arm: _Document) -> str:
+    """Return which objective is met, and by whom: each server, or the fleet where the servers were not judged alone."""
     aim = answer["definition"]["objective"]
-    if aim["kind"] == RELATIVE:
-        return f"at most {_times(aim['factor'])} as slow as one in DRAM on the same machine"
-    return f"within {aim['avg_us']:g} us on average and {aim['p99_us']:g} us at the p99"
+    each = answer["definition"].get("scope", "every") == "every" and arm["hosts"]["judged"]
+    if aim["kind"] != RELATIVE:
+        limits = f"{aim['avg_us']:g} us on average and {aim['p99_us']:g} us at the p99"
+        text = f"Each answers within {limits}" if each else f"The fleet answers within {limits}"
+        return text + ("" if arm["at_most"] else f": {_p99(answer, arm)}")
+    slow = f"at most {_times(aim['factor'])} as slow as"
+    text = f"Each is {slow} one in DRAM next to it" if each else f"The fleet is {slow} servers in DRAM next to it"
+    if arm["at_most"]:
+        return text
+    average = arm["latency"]["avg_ratio"]
+    return f"{text}: " + (f"{average:.1f} times on average, " if average is not None else "") + _p99(answer, arm)
+
+
+def _p99(answer: _Document, arm: _Document) -> str:
+    idle = answer["plateau"]
+    return f"a p99 of {arm['latency']['p99_us']:,.0f} us" + (f" ({idle['p99_us']:,.0f} in idle DRAM)" if idle else "")
 
 
 def _times(factor: float) -> str:
     return "twice" if factor == 2 else f"{factor:g} times"
-
-
-def _price(answer: _Document, arm: _Document) -> str:
-    """Return what the hosts wait at the density, in brackets."""
-    found, idle = arm["latency"], answer["plateau"]
-    if arm["at_most"]:
-        return ""
-    text = f"p99 {found['p99_us']:,.0f} us"
-    if idle:
-        text += f", {idle['p99_us']:,.0f} in idle DRAM"
-    if found["avg_ratio"] is not None:
-        text += f"; on average {found['avg_ratio']:.1f} times as slow as in DRAM"
-    return f" ({text})"
 
 
 def ending(arm: _Document) -> str:

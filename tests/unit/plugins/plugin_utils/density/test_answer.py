@@ -113,7 +113,7 @@ def test_an_absolute_objective_needs_no_dram():
     limits = {"kind": "absolute", "avg_us": 120.0, "p99_us": 1e6}
     found = judged(tier("zram", ROUNDS, 20.5, page_ins=9), ("zram",), objective=limits)
     assert found["arms"][0]["density"] in range(19, 22)
-    assert "within 120 us on average" in sentence.sentence(found)
+    assert "within 120 us on average" in sentence.details(found)
 
 
 def test_a_fleet_that_misses_from_the_start_is_fewer_than_its_first_size():

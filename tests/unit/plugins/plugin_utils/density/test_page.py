@@ -13,7 +13,7 @@ from .judging import judged
 
 def test_the_page_has_the_sentence_first(decided):
     text = page(json.loads(json.dumps(decided)))
-    assert f"<h1>{sentence.sentence(decided)}</h1>" in text
+    assert f'<h1>{sentence.sentence(decided)}</h1>\n<p class="details">{sentence.details(decided)}</p>' in text
 
 
 def test_without_a_density_the_page_says_why():

@@ -28,7 +28,9 @@ def test_one_answer_is_on_the_terminal_the_page_and_in_the_index(tmp_path):
     said: list[str] = []
     publish(directory, document, said.append)
     answer = sentence.sentence(found)
-    assert said[1] == answer and said[-1] == f"Density: {directory.path}/density.html"
+    assert (
+        said[1:3] == [answer, f"  {sentence.details(found)}"] and said[-1] == f"Density: {directory.path}/density.html"
+    )
     assert "  note: the site was too noisy: kvm1: 7 % of its CPU time was stolen" in said
     for path in ("density-1/density.html", "index.html"):
         page = (tmp_path / path).read_text(encoding="utf-8")

@@ -9,10 +9,33 @@ from .judging import judged
 
 
 def test_the_sentence_says_it_in_one_breath(decided):
-    text = sentence.sentence(decided)
-    assert text.startswith(f"In 256 MiB of DRAM, zram carries {decided['arms'][1]['density']} of these Redis servers")
-    assert "DRAM alone 10: 2." in text and "at most twice as slow as one in DRAM" in text
-    assert text.endswith("the page-ins end it.") and "idle DRAM" in text
+    zram = decided["arms"][1]
+    (low, high) = zram["ratio"]["interval"]
+    assert sentence.sentence(decided) == (
+        f"In 256 MiB of DRAM, zram carries {zram['density']} Redis servers, DRAM alone 10: "
+        f"{zram['ratio']['ratio']:.1f} times (95 %: {low:.1f} to {high:.1f})."
+    )
+
+
+def test_the_details_have_the_objective_its_price_and_what_ends_it(decided):
+    found, idle = decided["arms"][1]["latency"], decided["plateau"]
+    assert sentence.details(decided) == (
+        f"The fleet is at most twice as slow as servers in DRAM next to it: {found['avg_ratio']:.1f} times on average, "
+        f"a p99 of {found['p99_us']:,.0f} us ({idle['p99_us']:,.0f} in idle DRAM). The page-ins end it."
+    )
+
+
+def test_servers_that_were_not_judged_alone_are_not_said_to_meet_the_objective(decided):
+    def starts(scope, judged_hosts):
+        zram = {**decided["arms"][1], "hosts": {**decided["arms"][1]["hosts"], "judged": judged_hosts}}
+        changed = {**decided, "definition": {**decided["definition"], "scope": scope}}
+        return sentence.details({**changed, "arms": [decided["arms"][0], zram]}).partition(" at most twice")[0]
+
+    assert [starts("every", 20), starts("every", 0), starts("fleet", 20)] == ["Each is", "The fleet is", "The fleet is"]
+
+
+def test_without_a_density_there_are_no_details():
+    assert sentence.details(judged([ramp("dram", 1, [2, 3], wall=4)], ("dram",))) == ""
 
 
 def test_a_table_has_a_row_for_each_profile(decided):
@@ -31,10 +54,9 @@ def test_every_other_profile_has_a_sentence_of_its_own(decided):
     assert sentence.others(decided) == []
     ramps = [*dram((1, 2, 3)), *tier("zram", (1, 2, 3), 28.5), *tier("swap", (1, 2, 3), 20.5)]
     found = judged(ramps, ("dram", "zram", "swap"))
-    (other,) = sentence.others(found)
-    assert other.startswith("In 256 MiB of DRAM, a swap drive carries 20") and "zram carries" in sentence.sentence(
-        found
-    )
+    ((other, details),) = sentence.others(found)
+    assert other.startswith("In 256 MiB of DRAM, a swap drive carries 20 ") and details.endswith("The page-ins end it.")
+    assert "zram carries" in sentence.sentence(found)
 
 
 def test_a_machine_that_was_not_quiet_in_dram_gets_an_answer_and_a_note():
@@ -43,5 +65,5 @@ def test_a_machine_that_was_not_quiet_in_dram_gets_an_answer_and_a_note():
 
     noisy = [ramp("dram", number, range(5, 11), moods, moods, wall=11) for number in (1, 2)]
     found = judged([*noisy, *tier("zram", (1, 2), 20.5)])
-    assert "zram carries 20 of these Redis servers, DRAM alone 10: 2.0 times" in sentence.sentence(found)
+    assert "zram carries 20 Redis servers, DRAM alone 10: 2.0 times" in sentence.sentence(found)
     assert "not quiet in the ramps in DRAM (half of them have" in sentence.notes(found)[0]

@@ -5,9 +5,7 @@ import csv
 import dataclasses
 import datetime
 import io
-import json
 import pathlib
-import re
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
@@ -19,8 +17,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.report import e
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.verdict import evaluate
 from ansible_collections.memstretch.density.tests.unit.fixtures.charged import BUDGET, charged_run, taken
-
-DASHBOARD = pathlib.Path(__file__).parents[5] / "docs" / "grafana-dashboard.json"
 
 
 def samples(text, name, **labels):
@@ -141,20 +137,3 @@ def test_no_name_is_a_formula(record, start):
     }
     assert {row["profile"] for row in rows(exports.cells_csv(summary))} == {f"'{name}"}
     assert {row["host"] for row in rows(exports.hosts_csv(summary, details))} == {f"'{name}"}
-
-
-def test_the_dashboard_uses_only_existing_metrics(record):
-    summary, details = evaluate(record()[0])
-    known = {}
-    for family in open_metrics_families(exports.open_metrics(summary, details)):
-        for sample in family.samples:
-            known.setdefault(sample.name, set()).update(sample.labels)
-    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
-    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
-    for expression in expressions:
-        for name, labels in re.findall(r"(memstretch_\w+)\{([^}]*)\}", expression):
-            assert name in known, name
-            assert set(re.findall(r"(\w+)=", labels)) <= known[name], expression
-        for name in re.findall(r"memstretch_\w+", expression):
-            assert name in known, name
