@@ -420,7 +420,7 @@
     const sizes = linearTicks(largest, true);
     const values = every.filter((point) => point.clean).flatMap((point) => [0, 1].flatMap((figure) => [share(point, figure), reference(point, figure)])).filter((value) => value).concat([1]);
     const ticks = logTicks(values.map((value) => Math.min(value, 8)));
-    const left = narrow() ? 58 : 84, tall = 290, tops = [118, 118 + tall + 96];
+    const left = narrow() ? 58 : 84, tall = 290, top = narrow() ? 118 : 92, tops = [top, top + tall + 96];
     const series = [];
     [1, 0].forEach((figure, grid) => data.arms.forEach((arm, index) => {
       const colour = palette[index % palette.length], at = { xAxisIndex: grid, yAxisIndex: grid };
@@ -456,7 +456,8 @@
       series: series.concat([key("fleet", "solid"), key("references", "dashed")], [0, 1].map((grid) => ({ type: "line", xAxisIndex: grid, yAxisIndex: grid, data: [], silent: true,
         markLine: limitLines(colours, [[1, "objective"]]),
         markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: ticks.max }]] } }))),
-      legend: Object.assign(base(colours).legend, { type: "plain", data: data.arms.map((arm) => ({ name: arm.name })).concat([{ name: "fleet" }, { name: "references" }]) }),
+      legend: Object.assign(base(colours).legend, { type: "plain", data: data.arms.map((arm) => ({ name: arm.name, icon: "circle" }))
+        .concat([{ name: "fleet", icon: "path://M0 4H30V6H0Z" }, { name: "references", icon: "path://M0 4H7V6H0ZM11 4H19V6H11ZM23 4H30V6H23Z" }]) }),
     });
   }
 

@@ -100,6 +100,11 @@ def test_the_dashboard_of_results_selects_by_labels_that_exist(published):
             assert set(re.findall(r"(\w+)=", selectors)) <= known[name], expression
 
 
+def test_no_gauge_has_the_label_of_a_summary(published):
+    """Prometheus gives C(quantile) a meaning of its own."""
+    assert not [name for metrics in published.values() for name, found in metrics.items() if "quantile" in found]
+
+
 @pytest.mark.parametrize("name", sorted(DASHBOARDS))
 def test_no_panel_of_a_dashboard_covers_another(name):
     panels = DASHBOARDS[name]["panels"]

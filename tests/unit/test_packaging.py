@@ -40,3 +40,10 @@ def test_the_answer_of_each_module_for_hosts_is_filtered():
     controller = {path.stem for path in (ROOT / "plugins" / "plugin_utils" / "controller").glob("[a-z]*.py")}
     for module, each in routed.items():
         assert each["action_plugin"] == f"memstretch.density.{'report' if module in controller else 'solotest'}"
+
+
+def test_galaxy_finds_the_collection_by_the_words_that_people_search_for():
+    tags = document("galaxy.yml")["tags"]
+    assert {"swap", "zram", "zswap", "overcommit", "numa", "cxl", "libvirt", "kvm", "tuning"} <= set(tags)
+    assert len(tags) <= 20, "Galaxy takes no more"
+    assert all(tag.isalnum() and tag == tag.lower() for tag in tags), "nor others than these"
