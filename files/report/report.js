@@ -396,7 +396,7 @@
   function timesText(arm, first) {
     if (!arm || !first || arm.below || first.below) return "";
     const pairs = arm.found.flatMap((each) => first.found.filter((other) => other.round === each.round).map((other) => each.log - other.log));
-    return pairs.length ? " (" + (arm.open ? "at least " : "") + Math.exp(median(pairs)).toFixed(1) + " ×)" : "";
+    return pairs.length ? " (" + (arm.open ? "at least " : "") + Math.exp(median(pairs)).toFixed(1) + "\u00a0×)" : "";
   }
   const sizeText = (found) => (found === null ? "unknown" : (found.below ? "fewer than " : found.open ? "at least " : "") + found.size);
   function said(aim) {
@@ -405,7 +405,7 @@
       + (index ? timesText(all[index], first) : "")).join(", ");
     FIGURES.forEach((name, figure) => {
       const limit = aim.limits[figure];
-      document.getElementById("limit-" + name + "-text").textContent = aim.kind === "absolute" ? number(limit) + " µs" : limit.toFixed(2) + " ×";
+      document.getElementById("limit-" + name + "-text").textContent = aim.kind === "absolute" ? number(limit) + " µs" : limit.toFixed(2) + "\u00a0×";
     });
     return all;
   }
@@ -420,7 +420,7 @@
     const sizes = linearTicks(largest, true);
     const values = every.filter((point) => point.clean).flatMap((point) => [0, 1].flatMap((figure) => [share(point, figure), reference(point, figure)])).filter((value) => value).concat([1]);
     const ticks = logTicks(values.map((value) => Math.min(value, 8)));
-    const left = narrow() ? 58 : 84, tall = 290, top = narrow() ? 118 : 92, tops = [top, top + tall + 96];
+    const left = narrow() ? 58 : 84, tall = 290, top = narrow() && data.arms.length > 2 ? 118 : 92, tops = [top, top + tall + 96];
     const series = [];
     [1, 0].forEach((figure, grid) => data.arms.forEach((arm, index) => {
       const colour = palette[index % palette.length], at = { xAxisIndex: grid, yAxisIndex: grid };
@@ -454,7 +454,7 @@
           + (point.page_ins === null ? "" : "<br>" + number(point.page_ins) + " page-ins per second") + (point.clean ? "" : "<br>disturbed: " + clean(point.disturbed));
       } }),
       series: series.concat([key("fleet", "solid"), key("references", "dashed")], [0, 1].map((grid) => ({ type: "line", xAxisIndex: grid, yAxisIndex: grid, data: [], silent: true,
-        markLine: limitLines(colours, [[1, "objective"]]),
+        markLine: limitLines(colours, [[1, "objective"]], "insideEndBottom"),
         markArea: { silent: true, itemStyle: { color: colours.fail, opacity: 0.07 }, data: [[{ yAxis: 1 }, { yAxis: ticks.max }]] } }))),
       legend: Object.assign(base(colours).legend, { type: "plain", data: data.arms.map((arm) => ({ name: arm.name, icon: "circle" }))
         .concat([{ name: "fleet", icon: "path://M0 4H30V6H0Z" }, { name: "references", icon: "path://M0 4H7V6H0ZM11 4H19V6H11ZM23 4H30V6H23Z" }]) }),

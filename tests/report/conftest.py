@@ -14,10 +14,14 @@ from synthetic_throughput import study
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import answer as density_answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import page as density_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer as headroom_answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import publish as publish_headroom
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import comparison_page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.publish import publish
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.comparison import ArmRuns, compare
+from ansible_collections.memstretch.density.tests.unit.fixtures.looks import look_at
 
 from .browser import Browser
 
@@ -83,7 +87,18 @@ def ramps(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def pages(fleet, comparison, throughput, ramps):
+def headroom(tmp_path_factory):
+    """The page of a look at two hosts, one of which is over its limit."""
+    tiers = [{"name": "/dev/zram0", "kind": "zram", "size_bytes": 64 * 2**30, "used_bytes": 0, "priority": 100}]
+    wishes = headroom_answer.Wishes(like="", compression=None, page_in_us=None, waiting=1, reserve=5)
+    looks = {"kv1": look_at(tiers=tiers), "kv2": look_at(40)}
+    directory = RunDirectory(str(tmp_path_factory.mktemp("headroom")), "headroom-1")
+    publish_headroom.write(directory, headroom_answer.document(looks, wishes, {"id": "headroom-1", "made_at": 1}), [])
+    return pathlib.Path(directory.file("report.html"))
+
+
+@pytest.fixture(scope="session")
+def pages(fleet, comparison, throughput, ramps, headroom):
     """A page of each kind, by the kind."""
     return {
         "run": fleet / "report.html",
@@ -91,4 +106,5 @@ def pages(fleet, comparison, throughput, ramps):
         "comparison": comparison,
         "density": ramps[0],
         "experiments": throughput,
+        "headroom": headroom,
     }

@@ -36,7 +36,7 @@ def expected(answer):
     texts = []
     for arm in answer["arms"]:
         least = "at least " if arm["passes"]["at_least"] else ""
-        times = f" ({least}{arm['ratio']['ratio']:.1f} ×)" if arm is not first and arm["ratio"] else ""
+        times = f" ({least}{arm['ratio']['ratio']:.1f}\N{NO-BREAK SPACE}×)" if arm is not first and arm["ratio"] else ""
         texts.append(f"{arm['name']} {least}{arm['fleet_density']}{times}")
     return ", ".join(texts)
 

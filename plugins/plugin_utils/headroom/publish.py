@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
@@ -18,6 +19,7 @@ CHARTED = 60
 # From here on, the endurance that a drive has used is named as a doubt.
 WORN_PERCENT = 80
 FILE = "headroom.json"
+_WORST_FIRST = ("over", "near", "unknown", "safe")
 
 _Document = t.Mapping[str, t.Any]
 
@@ -35,19 +37,27 @@ def write(directory: RunDirectory, document: _Document, text: t.Sequence[str]) -
     directory.make()
     changed = directory.write_json(FILE, document)
     changed |= directory.write_text("headroom.txt", "\n".join(text).strip() + "\n")
-    changed |= directory.write_text("report.html", html.experiments_page(directory.run_id, sections(document)))
+    first = min(document["hosts"].values(), key=lambda host: _WORST_FIRST.index(host["verdict"]))
+    page = html.experiments_page(directory.run_id, sections(document), first["sentence"], _verdict(document, first))
+    changed |= directory.write_text("report.html", page)
     verdicts = [(name, host["verdict"]) for name, host in document["hosts"].items()]
-    first = next(iter(document["hosts"].values()))["sentence"]
-    changed |= index.enter(directory, "report.html", document["made_at"], first, verdicts)
+    changed |= index.enter(directory, "report.html", document["made_at"], first["sentence"], verdicts)
     return changed
 
 
+def _verdict(document: _Document, worst: _Document) -> html.Verdict:
+    """Return the verdict at the top: the worst one, why it is, and how many hosts have which."""
+    counts = collections.Counter(host["verdict"] for host in document["hosts"].values())
+    numbers = ", ".join(f"{counts[each]} {each}" for each in _WORST_FIRST if counts[each])
+    of_hosts = f" {len(document['hosts'])} hosts: {numbers}." if len(document["hosts"]) > 1 else ""
+    word, reason = worst["verdict"], worst["reason"]
+    return html.Verdict(word, index.COLOURS[word], f"{reason[:1].upper()}{reason[1:]}.{of_hosts}")
+
+
 def sections(document: _Document) -> list[Section]:
-    """Return the part of each host, as it is shown to people."""
-    return [
-        _section(number, name, host, document["wishes"])
-        for number, (name, host) in enumerate(document["hosts"].items())
-    ]
+    """Return the part of each host, as it is shown to people, the worst verdict first."""
+    worst_first = sorted(document["hosts"].items(), key=lambda each: _WORST_FIRST.index(each[1]["verdict"]))
+    return [_section(number, name, host, document["wishes"]) for number, (name, host) in enumerate(worst_first)]
 
 
 def _section(number: int, name: str, host: _Document, wishes: _Document) -> Section:

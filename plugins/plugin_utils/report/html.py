@@ -80,14 +80,38 @@ def line_charts(shown: t.Sequence[Section]) -> list[dict[str, t.Any]]:
     return [dataclasses.asdict(chart) for each in shown for chart in each.charts]
 
 
-def experiments_page(run_id: str, shown: t.Sequence[Section]) -> str:
-    """Return the page of experiments that do not belong to a run."""
+class Verdict(t.NamedTuple):
+    """A verdict at the top of a page.
+
+    Attributes:
+        word: the verdict.
+        colour: the class of its element, as in index.COLOURS.
+        why: in a sentence.
+    """
+
+    word: str
+    colour: str
+    why: str
+
+
+def experiments_page(
+    run_id: str, shown: t.Sequence[Section], first: str | None = None, verdict: Verdict | None = None
+) -> str:
+    """Return the page of experiments that do not belong to a run.
+
+    Args:
+        run_id: of the directory.
+        shown: the experiments.
+        first: the answer at the top; by default that of the first experiment that has one.
+        verdict: below it.
+    """
     return render(
         "experiments.html.j2",
         {"kind": "experiments", "lines": line_charts(shown)},
         [(each.name, each.title) for each in shown],
         run_id=run_id,
-        headline=headline.experiments(shown),
+        headline=first or headline.experiments(shown),
+        verdict=verdict,
         experiment_sections=shown,
     )
 

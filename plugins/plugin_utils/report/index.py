@@ -45,7 +45,7 @@ _EXPERIMENTS = "experiment"
 MEASURED, FASTER, NOTHING_FASTER, NO_ANSWER = "measured", "faster", "nothing faster", "no answer"
 _UNFINISHED, _DAMAGED = "not finished", "damaged"
 # The colour of a badge, as the class of its element; others have none.
-_COLOURS = {
+COLOURS = {
     **{verdict: verdict for verdict in ("pass", "fail", "undecided", "invalid")},
     "safe": "pass",
     "near": "invalid",
@@ -200,7 +200,7 @@ def page(results: t.Sequence[Row]) -> str:
         charts=False,
         headline=f"All results: {', '.join(_number(count, kind) for kind, count in kinds.most_common()) or 'none yet'}",
         rows=results,
-        colours=_COLOURS,
+        colours=COLOURS,
     )
 
 

@@ -54,7 +54,26 @@ def test_the_files_are_written_once(document, tmp_path):
     assert json.loads((tmp_path / "headroom-1" / "headroom.json").read_text("utf-8")) == document
     page = (tmp_path / "headroom-1" / "report.html").read_text("utf-8")
     assert document["hosts"]["kv1"]["sentence"] in page and "headroom-0-ages" in page
-    assert document["hosts"]["kv1"]["sentence"] in (tmp_path / "index.html").read_text("utf-8")
+
+
+def test_the_worst_host_stands_first_on_the_page_and_in_the_index(document, tmp_path):
+    publish.write(RunDirectory(str(tmp_path), "headroom-1"), document, [])
+    worst = document["hosts"]["kv2"]
+    assert worst["verdict"] == "over"
+    page = (tmp_path / "headroom-1" / "report.html").read_text("utf-8")
+    assert f"<h1>{worst['sentence']}</h1>" in page and '<p class="word">OVER</p>' in page
+    assert page.index(">kv2: over</h2>") < page.index(">kv3: unknown</h2>") < page.index(">kv1: safe</h2>")
+    assert "4 hosts: 1 over, 2 unknown, 1 safe." in page and '<div class="verdict fail" role="status">' in page
+    assert worst["sentence"] in (tmp_path / "index.html").read_text("utf-8")
+
+
+def test_one_host_has_its_verdict_and_the_reason_first(look, tmp_path):
+    found = answer.document({"kv1": look(tiers=ZRAM)}, WISHES, {"id": "headroom-1", "made_at": 1})
+    publish.write(RunDirectory(str(tmp_path), "headroom-1"), found, [])
+    page = (tmp_path / "headroom-1" / "report.html").read_text("utf-8")
+    reason = found["hosts"]["kv1"]["reason"]
+    assert '<p class="word">SAFE</p>' in page and f"<p>{reason[0].upper()}{reason[1:]}.</p>" in page
+    assert "<nav" not in page, "there is only one section"
 
 
 def test_a_worn_drive_is_named(look):
