@@ -48,9 +48,9 @@ def details(answer: _Document) -> str:
 
 def others(answer: _Document) -> list[tuple[str, str]]:
     """Return the sentence and the details of each other profile, without the best one and the first one."""
-    first, *rest = _known(answer) or [None]
-    best = _best(rest)
-    return [(_of_arm(answer, arm, first), _details(answer, arm)) for arm in rest if arm is not best]
+    known = _known(answer)
+    best = _best(known[1:])
+    return [(_of_arm(answer, arm, known[0]), _details(answer, arm)) for arm in known[1:] if arm is not best]
 
 
 def _known(answer: _Document) -> list[_Document]:
@@ -59,11 +59,11 @@ def _known(answer: _Document) -> list[_Document]:
 
 def _shown(answer: _Document) -> tuple[_Document, _Document | None] | None:
     """Return the arm that the answer is about, and the one that it is compared with; None without a density."""
-    first, *rest = _known(answer) or [None]
-    best = _best(rest)
+    known = _known(answer)
+    best = _best(known[1:])
     if best:
-        return best, first
-    return (first, None) if first else None
+        return best, known[0]
+    return (known[0], None) if known else None
 
 
 def _best(arms: t.Sequence[_Document]) -> _Document | None:
