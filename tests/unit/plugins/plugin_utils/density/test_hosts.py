@@ -36,6 +36,7 @@ def test_binomial_tail_is_exact():
     assert binomial_tail(11, 10, 0.5) == 0
 
 
+@pytest.mark.long
 def test_equal_hosts_at_the_limit_are_not_punished_for_their_number():
     wrong = sum(bool(judge(fleet(30, 20, seed=seed)).missed) for seed in range(10))
     # The level is 5 % for the whole fleet, so three of ten would be very many.

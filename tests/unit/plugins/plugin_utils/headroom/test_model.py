@@ -115,6 +115,7 @@ def test_the_page_ins_of_two_held_fleets(servers, resident, measured):
     assert found.total == pytest.approx(measured, rel=0.05)
 
 
+@pytest.mark.long
 def test_resampled_measurements_give_an_interval_that_holds():
     """The interval of the age covers the truth about as often as that of the measurement it comes from."""
     ages = (1, 10, 100)

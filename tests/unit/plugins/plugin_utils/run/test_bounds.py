@@ -73,6 +73,7 @@ def fleet(*shares, requests=20_000, iterations=3, seed=1):
     return hosts
 
 
+@pytest.mark.long
 def test_equal_hosts_are_not_punished_for_their_number():
     """0.95 % of the requests of each are slow. In most fleets of 40 one host has more than 1 % by chance."""
     hosts = [fleet(*[0.0095] * 40, requests=2000, seed=seed) for seed in range(5)]

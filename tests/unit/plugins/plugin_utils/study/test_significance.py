@@ -49,6 +49,7 @@ def p_values(arms, name):
     ]
 
 
+@pytest.mark.long
 def test_a_sound_site_fails_its_aa_test_in_at_most_5_of_100_studies():
     """Six intervals hold 1 all together in only 74 of 100 studies, so the label needs the correction."""
     chance = random.Random(1)
@@ -110,6 +111,7 @@ def test_the_smallest_effect_comes_from_the_aa_arms():
     )
 
 
+@pytest.mark.long
 def test_the_corrected_ratios_of_an_ablation_hold_the_level():
     """15 settings without effect: with single tests, more than a third of all studies would name one."""
     chance = random.Random(5)

@@ -68,6 +68,7 @@ def on_two_machines(chance, rounds):
     }
 
 
+@pytest.mark.long
 def test_intervals_of_two_machines_hold_planted_ratios():
     chance, held = random.Random(18), dict.fromkeys(TRUTH, 0)
     for _study in range(1000):
@@ -92,6 +93,7 @@ def test_the_control_are_the_cases_that_moved_no_page():
     assert comparison.control_holds(controls)
 
 
+@pytest.mark.long
 def test_a_sound_site_fails_its_control_in_at_most_5_of_100_studies():
     chance = random.Random(6)
     failed = sum(
