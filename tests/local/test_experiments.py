@@ -167,6 +167,7 @@ def test_throughput_of_two_profiles_is_continued_after_an_interruption_and_compa
     assert "c/dram reaches 100 % (indicative) for writing new keys" in " ".join(compared.output.split())
 
 
+@pytest.mark.long
 def test_throughput_refuses_bad_input(fleet, one_host):
     inventory, dummy = one_host
     done = fleet.run_playbook("-e", "profiles=dram,none_such", playbook="throughput", inventory=inventory)

@@ -121,6 +121,7 @@ def test_password(site, ports, ask):
     assert ask(ports[0], "PING") == "+PONG" and not acl.exists()
 
 
+@pytest.mark.long
 def test_a_killed_daemon_and_a_stale_pidfile(site, ports, ask):
     host = {"redis_port": ports[0], "redis_directory": ""}  # the default is a directory in the home directory
     pid = site.ok(host).facts["one"][str(ports[0])]["pid"]
