@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.plugin_utils import controller
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import ControllerAction, Task
 from ansible_collections.memstretch.density.plugins.plugin_utils.documentation import documented_options
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import typed_passwords
 
 
 class ActionModule(ControllerAction):
@@ -21,6 +22,7 @@ class ActionModule(ControllerAction):
         return super().run(tmp, task_vars)
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        typed_passwords.keep(self._play_context)
         code = importlib.import_module(f"{controller.__name__}.{self._module}")
         task = Task(bool(self._task.check_mode), frozenset(self._task.args), task_vars, self._task.get_play())
         result: dict[str, t.Any] = code.work(options, task)

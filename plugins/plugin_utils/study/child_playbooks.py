@@ -33,6 +33,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.collection impo
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunError
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.reproduction import VARIABLE_FILES
+from ansible_collections.memstretch.density.plugins.plugin_utils.study import typed_passwords
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.status_line import StatusLine
 
 _PLAYBOOKS = os.path.join(ROOT, "playbooks")
@@ -66,7 +67,8 @@ _LISTS = (
     ("vault_password_files", "--vault-password-file"),
     ("extra_vars", "--extra-vars"),
 )
-# Options that prompt on the terminal, and their replacement where many playbooks run unattended.
+# Options that prompt on the terminal, and their replacement where many playbooks run unattended. Of the first two, the
+# answer is known as a rule.
 _QUESTIONS = (
     ("become_ask_pass", "--ask-become-pass (-K)", "--become-password-file"),
     ("ask_pass", "--ask-pass (-k)", "--connection-password-file"),
@@ -171,8 +173,8 @@ class ChildPlaybooks:
         """
         refuse_templates(variables)
         take = self._follow if quiet and not context.CLIARGS.get("verbosity") else self.say
-        with _variable_file(variables) as path, subprocess.Popen(
-            _command(name, path, check, limited),
+        with typed_passwords.handed_over() as passwords, _variable_file(variables) as path, subprocess.Popen(
+            [*_command(name, path, check, limited), *passwords],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -208,13 +210,13 @@ def _signal_when_the_parent_dies(number: int) -> None:
 
 
 def refuse_questions() -> None:
-    """Refuse options that make each playbook prompt on the terminal.
+    """Refuse options that would make each playbook prompt on the terminal.
 
     Raises:
         RunError: one is given; the text names its replacement.
     """
     for name, option, instead in _QUESTIONS:
-        if context.CLIARGS.get(name):
+        if context.CLIARGS.get(name) and not typed_passwords.known(name):
             raise RunError(f"{option} prompts on the terminal, but this command runs many playbooks; use {instead}")
 
 
@@ -251,7 +253,8 @@ def _variable_file(variables: t.Mapping[str, t.Any]) -> t.Iterator[str]:
 
 
 def _command(name: str, variable_file: str, check: bool = False, limited: bool = True) -> list[str]:
-    given = {key: value for key, value in context.CLIARGS.items() if limited or key != "subset"}
+    left_out = typed_passwords.replaced() | (set() if limited else {"subset"})
+    given = {key: value for key, value in context.CLIARGS.items() if key not in left_out}
     command = [sys.executable, "-m", "ansible", "playbook", os.path.join(_PLAYBOOKS, f"{name}.yml")]
     command += [
         word for key, option in _VALUES if given.get(key) not in (None, "") for word in (option, str(given[key]))
