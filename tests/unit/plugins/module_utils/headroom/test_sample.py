@@ -8,6 +8,8 @@ import mmap
 import os
 import pathlib
 import random
+import re
+import tempfile
 
 import pytest
 
@@ -63,6 +65,25 @@ def test_the_name_of_a_mapped_file_does_not_end_the_look(page_files, memory, tmp
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), PAGE):
         assert path.name in pathlib.Path("/proc/self/maps").read_text(encoding="utf-8")
         assert len(page_files.draw(HERE, 100, random.Random(1)).pages) > 50
+
+
+def test_what_a_process_has_changed_of_a_file_is_its_own_memory(page_files):
+    """Like the data of its program. The pages that it has only read are the file's."""
+    changed = set(range(0, 512 * PAGE, 2 * PAGE))
+    with tempfile.TemporaryFile(dir="/var/tmp") as file:  # on a drive: a file in tmpfs is memory
+        file.truncate(512 * PAGE)
+        with mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE) as area:
+            for place in range(0, len(area), PAGE):
+                assert area[place] == 0
+                if place in changed:
+                    area[place] = 1
+            everything = page_files.draw(HERE, 2**20, random.Random(1))
+            here = place_of(area)
+    found = {page.number * PAGE - here.start for page in everything.pages if page.number * PAGE in here}
+    assert found <= changed and len(found) > 100  # the kernel's lists do not have the newest ones yet
+    status = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
+    own = int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024 // PAGE
+    assert len(everything.pages) + everything.hidden == pytest.approx(own, rel=0.05)
 
 
 def test_a_unit_with_less_memory_gives_all_that_it_has(page_files, memory):
