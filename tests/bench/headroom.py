@@ -202,7 +202,7 @@ def page_ins(seconds: float) -> float:
 def forecast(units: Units, dram: float, source: random.Random | None = None) -> model.Forecast:
     """Return the forecast for a DRAM that the units alone use; what is evicted takes nothing of it."""
     site = model.Site(dram=dram, own=0.0, compression=0.0, room=None, page_in_us=1.0, waiting=1.0)
-    return model.forecast([model.member(unit, source) for unit in units], site)
+    return model.forecast(model.members(units, source), site)
 
 
 def dram_at(units: Units, good: t.Callable[[model.Forecast], bool]) -> float:

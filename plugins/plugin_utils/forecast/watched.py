@@ -135,7 +135,7 @@ def of_headroom(directory: RunDirectory) -> Watched:
     return Watched(
         name=directory.run_id,
         are_vms={unit["kind"] for unit in units} == {"vm"},
-        members=tuple(model.member(unit) for unit in units),
+        members=tuple(member for host in known.values() for member in model.members(host["units"])),
         compression=compression,
         page_in_us=page_in_us,
         waiting=wishes["waiting"] / 100,

@@ -63,7 +63,7 @@ def document(looks: t.Mapping[str, _Document], wishes: Wishes, names: _Document)
 
 def _of_host(name: str, look: _Document, wishes: Wishes) -> dict[str, t.Any]:
     site, labels = _site(look, wishes)
-    members = [model.member(unit) for unit in look["units"]]
+    members = model.members(look["units"])
     found: dict[str, t.Any] = {
         "taken_at": look["taken_at"],
         "method": look["method"],
@@ -167,7 +167,7 @@ def _more(look: _Document, members: t.Sequence[model.Member], site: model.Site, 
     source = random.Random(0)
     found = []
     for _number in range(model.RESAMPLED):
-        drawn = [model.member(unit, source) for unit in look["units"]]
+        drawn = model.members(look["units"], source)
         # More page-ins than forecast are as a smaller limit.
         limited = dataclasses.replace(site, waiting=site.waiting / model.misjudged(source))
         found.append(model.most_more(drawn, limited, next(each for each in drawn if each.name == like.name)))
@@ -283,7 +283,7 @@ def _n_plus_1(look: _Document, others: t.Mapping[str, _Document], wishes: Wishes
     reason = next(filter(None, reasons), None)
     if reason or site is None:
         return {"failed": largest, "fits": None, "reason": reason, "forecast": None}
-    members = [model.member(unit) for each in (look, others[largest]) for unit in each["units"]]
+    members = [member for each in (look, others[largest]) for member in model.members(each["units"])]
     return {
         "failed": largest,
         "fits": model.fits(members, site),

@@ -23,9 +23,10 @@ class Curve:
 
     Each measurement has an error, and what counts is how the curve grows. So its points are smoothed on logarithmic
     scales as far as their errors allow: the sum of squared errors, in units of their standard deviation, and of squared
-    changes of the exponent is least. Between two ages it is then a power law with a smooth exponent: a monotone cubic
-    of the logarithms (F. Fritsch, R. Carlson, SIAM Journal on Numerical Analysis 17, 1980). It never decreases: what
-    was accessed within an age was so within a longer one.
+    changes of the exponent is least. Between two ages it is then a power law with a smooth exponent: the natural cubic
+    spline of the logarithms, whose second derivative is continuous. Where that would decrease, its slopes are limited
+    (F. Fritsch, R. Carlson, SIAM Journal on Numerical Analysis 17, 1980): what was accessed within an age was so within
+    a longer one.
 
     Args:
         points: age, active bytes, and their standard deviation in bytes, by increasing age.
@@ -94,6 +95,55 @@ class Curve:
         return value, max(0.0, exponent)
 
 
+class Together:
+    """The active memory of all units of a host together, of which more is known than of each.
+
+    Smoothing pulls each curve towards a power law, the more so the less exact its points are. Over many units the
+    errors of the points cancel each other out, but that pull does not. So the sums of the points have a curve of their
+    own, and the units' curves are scaled to add up to it.
+
+    Args:
+        units: the points of each unit at the same ages, and the memory of it that can be active at all.
+    """
+
+    def __init__(self, units: t.Sequence[tuple[t.Sequence[tuple[float, float, float]], float]]) -> None:
+        self._each = [Curve(points, most) for points, most in units]
+        sums = []
+        for of_age in zip(*(points for points, _most in units)):
+            ages, active, deviations = zip(*of_age)
+            sums.append((math.fsum(ages) / len(ages), math.fsum(active), math.hypot(*deviations)))
+        self.whole = Curve(sums, math.fsum(most for _points, most in units))
+        self.parts = [Part(curve, self) for curve in self._each]
+        self._sums: dict[float, tuple[float, float]] = {}
+
+    def sums(self, age: float) -> tuple[float, float]:
+        """Return what the units' own curves add up to at an age, and how fast that grows."""
+        if age not in self._sums:
+            self._sums[age] = (
+                math.fsum(each.active(age) for each in self._each),
+                math.fsum(each.growth(age) for each in self._each),
+            )
+        return self._sums[age]
+
+
+class Part:
+    """The curve of a unit, scaled as those of all units of its host."""
+
+    def __init__(self, own: Curve, together: Together) -> None:
+        self._own, self._together = own, together
+        self.shortest, self.longest = own.shortest, own.longest
+
+    def active(self, age: float) -> float:
+        """Return the bytes that are accessed within an age, which must not be below the shortest one."""
+        return self._own.active(age) * self._together.whole.active(age) / self._together.sums(age)[0]
+
+    def growth(self, age: float) -> float:
+        """Return the bytes by which active memory grows each second at an age."""
+        active, growth = self._together.sums(age)
+        share = self._own.growth(age) / growth if growth else self._own.active(age) / active
+        return share * self._together.whole.growth(age)
+
+
 def _smoothed(x: t.Sequence[float], y: t.Sequence[float], errors: t.Sequence[float]) -> list[float]:
     """Return the values with the least sum of squared errors and of squared changes of the slope."""
     count = len(x)
@@ -127,16 +177,20 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
 
 
 def _monotone_slopes(x: t.Sequence[float], y: t.Sequence[float]) -> list[float]:
-    """Return the slope at each point with which the cubics between them are monotone."""
+    """Return the slopes of the natural cubic spline, limited so that the cubics between the points are monotone."""
     if len(x) == 1:
         return [0.0]
     steps = [later - earlier for earlier, later in zip(x, x[1:])]
     secants = [(later - earlier) / step for earlier, later, step in zip(y, y[1:], steps)]
-    slopes = [secants[0]]
-    for left, right, before, after in zip(secants, secants[1:], steps, steps[1:]):
-        if left <= 0 or right <= 0:
-            slopes.append(0.0)
-        else:
-            weight, other = 2 * after + before, after + 2 * before
-            slopes.append((weight + other) / (weight / left + other / right))
-    return [*slopes, secants[-1]]
+    # The second derivative is 0 at both ends, and the same on both sides of each other point.
+    matrix = [[0.0] * len(x) for _row in x]
+    right = [0.0] * len(x)
+    for place, (step, secant) in enumerate(zip(steps, secants)):
+        for row, other in ((place, place + 1), (place + 1, place)):
+            matrix[row][row] += 2 / step
+            matrix[row][other] += 1 / step
+            right[row] += 3 * secant / step
+    return [
+        max(0.0, min(slope, 3 * before, 3 * after))
+        for slope, before, after in zip(_solved(matrix, right), secants[:1] + secants, secants + secants[-1:])
+    ]

@@ -20,13 +20,14 @@ import math
 import random
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import BEYOND, Curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import BEYOND, Curve, Part, Together
 
 PAGE = 4096
 # How many resampled measurements give an interval, and the most units that are added in the search.
 RESAMPLED, MOST_MORE = 100, 10_000
 # Standard deviation of the logarithm of counted and forecast page-ins, besides the error of the sample: the root mean
-# square of eleven fleets that were held, all of which had 5 to 18 % fewer than forecast (tests/bench/headroom.py).
+# square of eleven fleets that were held, all of which had 5 to 18 % fewer than forecast (tests/bench/headroom.py). The
+# sample then left out the data of programs, and each curve was smoothed alone; no fleet was held since.
 MODEL_ERROR = 0.12
 # Each step halves the range of ages on a logarithmic scale.
 _STEPS = 20
@@ -46,7 +47,7 @@ class Member:
     """
 
     name: str
-    curve: Curve | None
+    curve: Curve | Part | None
     stretchable: float
     pinned: float
     given: float
@@ -164,24 +165,40 @@ def intervals(values: t.Sequence[float]) -> tuple[float, float]:
     return ranked[int(0.025 * len(ranked))], ranked[min(len(ranked) - 1, int(0.975 * len(ranked)))]
 
 
-def member(document: t.Mapping[str, t.Any], source: random.Random | None = None) -> Member:
-    """Return a unit in the forecast.
+def members(documents: t.Sequence[t.Mapping[str, t.Any]], source: random.Random | None = None) -> list[Member]:
+    """Return the units of a host in the forecast.
 
     Args:
-        document: the unit in the answer of headroom_info.
+        documents: the units in the answer of headroom_info.
         source: to draw each active memory from its interval instead of taking the estimate.
     """
-    stretchable, pinned = document["stretchable_bytes"], document["pinned_bytes"]
-    given = document["given_bytes"] or stretchable + pinned
-    points = []
-    for age in document["ages"]:
+    drawn = [_points(document, source) for document in documents]
+    ages = max(drawn, key=len, default={}).keys()
+    # A unit that was not seen at each age is no part of the sums.
+    whole = [bool(points) and points.keys() == ages for points in drawn]
+    own = [([*points.values()], document["stretchable_bytes"]) for points, document in zip(drawn, documents)]
+    parts: t.Iterator[Curve | Part] = iter(Together([each for each, seen in zip(own, whole) if seen]).parts)
+    curves = [(next(parts) if seen else Curve(*each)) if each[0] else None for each, seen in zip(own, whole)]
+    return [_member(document, curve) for document, curve in zip(documents, curves)]
+
+
+def _points(document: t.Mapping[str, t.Any], source: random.Random | None) -> dict[int, tuple[float, float, float]]:
+    """Return, for each age of a unit, how long it was watched, its active bytes and their standard deviation."""
+    points: dict[int, tuple[float, float, float]] = {}
+    for age in document["ages"] if document["stretchable_bytes"] else ():
         active, deviation = float(age["active_bytes"]), (age["high_bytes"] - age["low_bytes"]) / 2 / 1.96
         if source is not None:
             active = max(0.0, source.gauss(active, deviation))
-        points.append((age["watched_s"], active, deviation))
-    if not points or not stretchable:  # what is not known to be cold stays resident
+        points[age["seconds"]] = age["watched_s"], active, deviation
+    return points
+
+
+def _member(document: t.Mapping[str, t.Any], curve: Curve | Part | None) -> Member:
+    stretchable, pinned = document["stretchable_bytes"], document["pinned_bytes"]
+    given = document["given_bytes"] or stretchable + pinned
+    if curve is None:  # what is not known to be cold stays resident
         return Member(document["name"], None, 0.0, pinned + stretchable, given)
-    return Member(document["name"], Curve(points, stretchable), stretchable, pinned, given)
+    return Member(document["name"], curve, stretchable, pinned, given)
 
 
 def _held(evicted: float, site: Site) -> float:

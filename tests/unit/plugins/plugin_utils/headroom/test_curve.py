@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 import random
+import statistics
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import Curve
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import Curve, Together
 
 MIB = 2**20
 
@@ -76,3 +78,47 @@ def test_smoothing_makes_inexact_growth_more_exact():
         wrong.append((curve.growth(230) / truth - 1) ** 2)
         wrong_between_neighbours.append(((values[-1] - values[-2]) / 120 / truth - 1) ** 2)
     assert sum(wrong) < 0.5 * sum(wrong_between_neighbours)
+
+
+def poisson(bands, age):
+    """Return the pages that are accessed within an age, and how fast that grows, by bands of pages of equal rates."""
+    left = [(pages, rate, math.exp(-rate * age)) for pages, rate in bands]
+    return sum(pages * (1 - of) for pages, _rate, of in left), sum(pages * rate * of for pages, rate, of in left)
+
+
+@pytest.mark.parametrize("bands", [[(400, 99), (200, 0.25), (2500, 0.02)], [(150, 99), (2000, 0.1), (9000, 0.002)]])
+def test_between_the_ages_of_a_look_growth_is_that_of_random_accesses(bands):
+    """Pages that are accessed all the time, an index, and values: the ages of headroom_info are far enough apart."""
+    ages = (1, 3, 10, 30, 60, 180, 300)
+    curve = exact([(age, 4096 * poisson(bands, age)[0]) for age in ages])
+    for age in (2, 5, 8, 15, 20, 45, 100, 120):
+        active, growth = poisson(bands, age)
+        assert curve.active(age) == pytest.approx(4096 * active, rel=0.02)
+        assert curve.growth(age) == pytest.approx(4096 * growth, rel=0.06)
+
+
+def test_the_growth_of_many_inexact_units_is_not_that_of_a_power_law():
+    """Each of 30 units is known to 10 %, all together to 2 %; smoothing each alone puts the growth off by a tenth."""
+    source, ages = random.Random(5), (1, 3, 10, 30, 100)
+    bands = [(200, 99), (60, 0.5), (2500, 0.02)]
+    alone, together = [], []
+    for _look in range(20):
+        units = []
+        for _unit in range(30):
+            actives = [(age, 4096 * poisson(bands, age)[0]) for age in ages]
+            units.append(([(age, value * source.gauss(1, 0.1), 0.1 * value) for age, value in actives], 20 * MIB))
+        found = Together(units)
+        truth = 30 * 4096 * poisson(bands, 3)[1]
+        alone.append(sum(Curve(points, most).growth(3) for points, most in units) / truth)
+        together.append(sum(part.growth(3) for part in found.parts) / truth)
+        assert sum(part.active(3) for part in found.parts) == pytest.approx(found.whole.active(3))
+    assert abs(statistics.fmean(alone) - 1) > 0.1 > 2 * abs(statistics.fmean(together) - 1)
+
+
+def test_units_that_do_not_grow_share_the_growth_of_the_whole():
+    """One grows and is seen to shrink in the other's noise: what the whole grows by is not lost."""
+    points = [(1, 4 * MIB, MIB), (10, 3 * MIB, MIB)], [(1, MIB, MIB / 10), (10, 2.5 * MIB, MIB / 10)]
+    found = Together([(each, 10 * MIB) for each in points])
+    assert sum(part.growth(3) for part in found.parts) == pytest.approx(found.whole.growth(3))
+    flat = Together([([(1, MIB, 1), (10, MIB, 1)], 10 * MIB)] * 2)
+    assert [part.growth(3) for part in flat.parts] == [pytest.approx(0, abs=1e-3)] * 2

@@ -79,7 +79,7 @@ def test_far_above_the_longest_age_there_is_an_upper_bound():
 
 def test_memory_that_is_not_known_to_be_cold_stays_in_dram():
     document = {"name": "b", "ages": [], "stretchable_bytes": 600 * MIB, "pinned_bytes": MIB, "given_bytes": None}
-    member = model.member(document)
+    (member,) = model.members([document])
 
     assert (member.curve, member.stretchable, member.pinned, member.given) == (None, 0, 601 * MIB, 601 * MIB)
     assert model.forecast([member, member], SITE).thrashes
@@ -127,9 +127,31 @@ def test_resampled_measurements_give_an_interval_that_holds():
             ends = {"low_bytes": active * (1 - 1.96 * 0.03), "high_bytes": active * (1 + 1.96 * 0.03)}
             document["ages"].append({"seconds": age, "watched_s": age, "active_bytes": active, **ends})
         found = [
-            model.forecast([dataclasses.replace(model.member(document, source), count=200)], SITE).age
+            model.forecast([dataclasses.replace(model.members([document], source)[0], count=200)], SITE).age
             for _drawn in range(60)
         ]
         low, high = model.intervals(found)
         held += low <= 25 <= high
     assert held > 80
+
+
+def seen(name, ages):
+    """A unit as headroom_info returns it, whose active memory is 1 MiB x sqrt(age)."""
+    active = {age: round(MIB * age**0.5) for age in ages}
+    rows = [
+        {"seconds": age, "watched_s": float(age), **dict.fromkeys(("active_bytes", "low_bytes", "high_bytes"), size)}
+        for age, size in active.items()
+    ]
+    return {"name": name, "stretchable_bytes": 100 * MIB, "pinned_bytes": 0, "given_bytes": None, "ages": rows}
+
+
+@pytest.mark.parametrize("ages", [(1, 10, 100), (1, 10), (1,)])
+def test_a_unit_that_was_not_seen_at_each_age_spoils_no_other(ages):
+    documents = [seen("a", (1, 10, 100)), seen("b", ages), seen("c", (1, 10, 100)), {**seen("d", ages), "ages": []}]
+    a, b, c, d = model.members(documents)
+
+    assert (a.name, b.name, c.name, d.name, d.curve) == ("a", "b", "c", "d", None)
+    for found in (a, c):
+        assert found.curve.active(30) == pytest.approx(MIB * 30**0.5, rel=0.01)
+        assert found.curve.growth(30) == pytest.approx(0.5 * MIB / 30**0.5, rel=0.02)
+    assert b.curve.active(1) == pytest.approx(MIB, rel=0.01)
