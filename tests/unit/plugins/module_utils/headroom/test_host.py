@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import host
@@ -65,6 +67,25 @@ def test_the_tiers_of_a_host(write):
         ("file", 0),
     ]
     assert found["zram"] == {"stored_bytes": 800000, "used_bytes": 400000}
+
+
+def test_what_else_shapes_the_memory_of_a_host(write):
+    """Huge pages, what KSM saves, and the nodes."""
+    nodes = {
+        f"sys__devices__system__node__node{number}__meminfo": (
+            f"Node {number} MemTotal: 1000 kB\nNode {number} MemFree: {number} kB\n"
+        )
+        for number in (0, 1)
+    }
+    files = write(
+        proc__meminfo="MemTotal: 2000 kB\nHugetlb: 64 kB\n", sys__kernel__mm__ksm__pages_sharing="3\n", **nodes
+    )
+    found = host.memory(files)
+
+    assert found["ksm_saved_bytes"] == 3 * os.sysconf("SC_PAGE_SIZE") and found["hugepages_bytes"] == 64 * 1024
+    assert found["numa_nodes"] == [
+        {"id": number, "dram_bytes": 1000 * 1024, "free_bytes": number * 1024} for number in (0, 1)
+    ]
 
 
 def test_the_memory_of_one_process(write):

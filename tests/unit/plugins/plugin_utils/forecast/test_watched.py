@@ -138,3 +138,11 @@ def test_an_unknown_host_is_left_out_and_said(seen):
 
 def _area(kind):
     return {"kind": kind, "name": f"/dev/{kind}0", "size_bytes": 100 * GIB, "used_bytes": 0, "priority": 1}
+
+
+def test_the_units_of_each_host_have_the_ages_of_its_look(seen):
+    short = [{**each, "ages": each["ages"][:3]} for each in (vm("c"), vm("d"))]
+    look = seen(kv1=look_at(units=[vm("a"), vm("b")]), kv2=look_at(units=short))
+
+    assert [round(each.curve.longest) for each in look.members] == [256, 256, 16, 16]
+    assert [each.curve.active(9) / SIZE for each in look.members] == [pytest.approx(3 * SHARE, rel=0.02)] * 4

@@ -133,6 +133,17 @@ def test_the_vms_of_the_largest_other_host_come_here(look):
     assert of(look())["n_plus_1"] is None
 
 
+def test_the_other_host_may_have_been_looked_at_otherwise(look):
+    """Its ages are other ones, and coarse timers watched them longer: the curves of each host are its own."""
+    other = look(14)
+    for seen in other["units"]:
+        seen["ages"] = [{**age, "watched_s": 1.1 * age["watched_s"]} for age in seen["ages"] if age["seconds"] > 1]
+    same, found = (of(look(13), kv2=each)["n_plus_1"]["forecast"] for each in (look(14), other))
+
+    assert not same["thrashes"] and same["page_ins_per_second"] > 0
+    assert found["page_ins_per_second"] == pytest.approx(same["page_ins_per_second"], rel=0.1)
+
+
 def test_a_spare_host_can_take_the_vms_of_another(look):
     found = of(look(0), kv2=look(10))
     assert found["verdict"] == "unknown" and found["n_plus_1"]["fits"] is True
