@@ -14,18 +14,12 @@ import tempfile
 import typing as t
 
 import pytest
+from noisy_login import BASHRC, PASSWORD, SUDO_DEFAULTS
 
 from .conftest import wait_for
 
 USER = "memstretch-bench"
-PASSWORD = "it's a sudo password"
-BASHRC = """echo "Welcome to $(hostname)"
-echo "/usr/bin/redis-server"
-printf 'no newline at the end: '
-echo "you have mail" >&2
-"""
-SUDOERS = f"""Defaults lecture=always, timestamp_timeout=0
-Defaults secure_path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SUDOERS = f"""{SUDO_DEFAULTS}Defaults secure_path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 root ALL=(ALL:ALL) ALL
 {USER} ALL=(ALL:ALL) ALL
 """

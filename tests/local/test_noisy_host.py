@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pathlib
+import pty
+import re
 import typing as t
 
 import pytest
+from noisy_login import PASSWORD
 
-from .conftest import SMALL, LocalFleet, free_ports, write_inventory
-from .noisy_host import PASSWORD, NoisyHost, noisy_host
+from .conftest import ROOT, SMALL, LocalFleet, free_ports, write_inventory
+from .noisy_host import NoisyHost, noisy_host
 
 __all__ = ["noisy_host"]
 
@@ -36,35 +41,37 @@ def test_the_host_is_noisy(noisy_host: NoisyHost, fleet: LocalFleet) -> None:
     assert '"0"' in outcome.output, "it became root"
 
 
-@pytest.mark.long
-def test_a_whole_run_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
-    # A profile that sets what is set already: the kernel is that of this machine.
+def unchanged(path: pathlib.Path) -> str:
+    """Write a profile that sets what is set already, since the kernel is that of this machine."""
     now = int(pathlib.Path("/proc/sys/vm/stat_interval").read_text(encoding="ascii"))
     setting = {"value": now, "reason": "It is so.", "since": "2.6"}
-    profile = tmp_path / "unchanged.yml"
-    content = {
-        "name": "unchanged",
-        "description": "What is set.",
-        "source": "This machine.",
-        "sysctl": {"vm.stat_interval": setting},
-    }
-    profile.write_text(json.dumps(content), encoding="utf-8")
+    texts = {"name": path.stem, "description": "What is set.", "source": "This machine."}
+    path.write_text(json.dumps({**texts, "sysctl": {"vm.stat_interval": setting}}), encoding="utf-8")
+    return str(path)
+
+
+def own_redis(host: NoisyHost, path: pathlib.Path) -> dict[str, t.Any]:
+    """Return the variables of a Redis that the role sets up there."""
     port = free_ports(1)
-    hosts = inventory(
-        noisy_host,
-        fleet,
-        redis_port=port,
-        redis_supervisor="daemon",
-        redis_daemon_user="redis",
-        redis_directory=str(noisy_host.path / "redis"),
-        latency_benchmark_port=port,
-        latency_benchmark_cache_directory=str(tmp_path / "cache"),
-        client_program_cache_directory=str(tmp_path / "cache"),
-    )
+    return {
+        "redis_port": port,
+        "redis_supervisor": "daemon",
+        "redis_daemon_user": "redis",
+        "redis_directory": str(host.path / "redis"),
+        "latency_benchmark_port": port,
+        "latency_benchmark_cache_directory": str(path / "cache"),
+        "client_program_cache_directory": str(path / "cache"),
+    }
+
+
+@pytest.mark.long
+def test_a_whole_run_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
+    profile = f"profile={unchanged(tmp_path / 'unchanged.yml')}"
+    hosts = inventory(noisy_host, fleet, **own_redis(noisy_host, tmp_path))
     try:
-        for extra in ([], ["--check"]):
-            outcome = fleet.run_playbook("-e", f"profile={profile}", *extra, playbook="site", inventory=hosts)
-            assert outcome.status == 0, outcome.output
+        for playbook, *extra in (["tune"], ["verify"], ["site"], ["benchmark", "--check"]):
+            outcome = fleet.run_playbook("-e", profile, *extra, playbook=playbook, inventory=hosts)
+            assert outcome.status == 0, (playbook, outcome.output)
             assert PASSWORD not in outcome.output
     finally:
         restored = fleet.run_playbook(playbook="restore", inventory=hosts)
@@ -73,14 +80,74 @@ def test_a_whole_run_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFleet, t
     assert not (noisy_host.path / "redis").exists()
 
 
+OTHERS = {
+    "fleet": {
+        "vm_fleet_count": 1,
+        "vm_fleet_image": "/dev/null",
+        "vm_fleet_memory": "1G",
+        "vm_fleet_accelerator": "qemu",
+    },
+    "headroom": {},
+    "memory_bandwidth": {},
+    "plan": {"profiles": "dram"},
+    "throughput": {"throughput_rounds": 1, "throughput_benchmark_data": "1M", "redis_supervisor": "daemon"},
+    "writeback": {},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("playbook", OTHERS)
+def test_check_mode_of_the_other_playbooks(
+    noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path, playbook: str
+) -> None:
+    """Check mode asks the host what the playbook needs to know, and would change it if sudo led elsewhere."""
+    variables = {**OTHERS[playbook], "client_program_cache_directory": str(tmp_path / "cache")}
+    hosts = inventory(noisy_host, fleet)
+    outcome = fleet.run_playbook("--check", "-e", json.dumps(variables), playbook=playbook, inventory=hosts)
+    assert outcome.status == 0, outcome.output
+    assert PASSWORD not in outcome.output
+
+
+def test_a_password_that_is_typed_reaches_the_playbooks_that_a_playbook_runs(
+    noisy_host: NoisyHost, fleet: LocalFleet
+) -> None:
+    """The self-test, with -K on a terminal, as the first command that a new user types."""
+    del noisy_host.variables["ansible_become_password"]
+    command = fleet.command(
+        "selftest", "-K", "-e", "selftest_checks=clock,budget", inventory=inventory(noisy_host, fleet)
+    )
+    status, output = on_a_terminal(command, fleet.environment, "BECOME password: ", PASSWORD)
+    assert status == 0, output
+    assert re.search("passed +budget +a limit of 64M", output) and re.search("passed +put_back", output), output
+    assert PASSWORD not in output
+
+
+def on_a_terminal(command: list[str], environment: dict[str, str], question: str, answer: str) -> tuple[int, str]:
+    """Run a command on a terminal of its own, answer a question, and return its status and output."""
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(ROOT)
+        os.execve(command[0], command, environment)
+    output = ""
+    with contextlib.suppress(OSError):  # the terminal is gone
+        while found := os.read(terminal, 4096):
+            output += found.decode(errors="replace")
+            if question and question in output:
+                os.write(terminal, f"{answer}\n".encode())
+                question = ""
+    _pid, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), output
+
+
 def test_the_other_roles_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
     def role(name: str, **variables: t.Any) -> dict[str, t.Any]:
         return {"ansible.builtin.include_role": {"name": f"memstretch.density.{name}"}, "vars": variables}
 
     tasks = [
         role("swap_space", swap_space_kind="file", swap_space_file="/srv/swap", swap_space_file_size="64M"),
-        role("memory_bandwidth", client_program_cache_directory=str(tmp_path / "cache")),
-        role("writeback_benchmark"),
+        role("kernel_cmdline", kernel_cmdline_arguments=["nohz=off"], kernel_cmdline_required=False),
+        role("packages", packages_names=["hello"]),
     ]
     outcome = fleet.run_playbook("--check", playbook=play(fleet, tasks), inventory=inventory(noisy_host, fleet))
     assert outcome.status == 0, outcome.output
