@@ -50,8 +50,12 @@ exec chroot "$@"
 """
 
 
-def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> None:
-    """Install the system, with a user who may use sudo, and further packages."""
+def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = (), sources: Sequence[str] = ()) -> None:
+    """Install the system, with a user who may use sudo, and further packages.
+
+    Args:
+        sources: of apt; those of this machine if there are none.
+    """
     debian_image.run(
         "unshare",
         "--mount",
@@ -61,7 +65,7 @@ def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> Non
         suite,
         tree,
         "-",
-        text="\n".join(debian_image.apt_sources(suite)) + "\n",
+        text="\n".join(sources or debian_image.apt_sources(suite)) + "\n",
     )
     for name in SHARED:
         if (pathlib.Path("/") / name).is_file():

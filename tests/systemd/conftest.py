@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import typing as t
 
 import pytest
@@ -37,6 +37,10 @@ class Host:
         role = {"name": "Play a role", "hosts": "hypervisors", "gather_facts": False}
         role["roles"] = [{"role": f"memstretch.density.{name}"}]
         playbook.write_text(yaml.safe_dump([role]), encoding="utf-8")
+        return self.play(playbook, variables, fails)
+
+    def play(self, playbook: pathlib.Path, variables: dict[str, t.Any], fails: bool = False) -> str:
+        """Run a playbook, which may have to fail, and return the output."""
         done = subprocess.run(
             [str(pathlib.Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.inventory), str(playbook)]
             + ["-e", json.dumps(variables)],
@@ -52,6 +56,16 @@ class Host:
         assert bool(done.returncode) == fails, done.stdout
         return done.stdout
 
+    def restore(self) -> None:
+        """Restore what the roles have changed on this machine, whose kernel it shares."""
+        if not self.machine.is_tuned:
+            return
+        print("== Restoring what the lane has changed on this machine (half a minute)", file=sys.stderr, flush=True)
+        if not self.machine.is_on:
+            self.machine.boot()
+        output = self.play(ROOT / "playbooks" / "restore.yml", {})
+        assert not self.machine.is_tuned, f"{self.machine.path} has the record of what is still changed: {output}"
+
     def check_unchanged_by(self, name: str, **variables: t.Any) -> None:
         """Play a role once more, and check that it changes nothing."""
         output = self.role(name, **variables)
@@ -64,12 +78,34 @@ class Host:
 
 @pytest.fixture(scope="session")
 def host(needs_root: None) -> t.Iterator[Host]:
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="memstretch-systemd-") as name:
-        path = pathlib.Path(name)
-        path.chmod(0o755)
-        machine = Machine(path)
-        try:
-            machine.boot()
-            yield Host(machine)
-        finally:
-            machine.cut_power()
+    with booted("bookworm") as found:
+        yield found
+
+
+@contextlib.contextmanager
+def booted(suite: str) -> t.Iterator[Host]:
+    """Boot a machine for a while. Before that, restore what a killed lane has left."""
+    for machine in Machine.left():
+        put_back(machine)
+    machine = Machine.install(suite)
+    try:
+        machine.boot()
+        yield Host(machine)
+    finally:
+        put_back(machine)
+
+
+def put_back(machine: Machine) -> None:
+    """Restore this machine, and remove the other one. What cannot be restored keeps its record, for the next lane."""
+    try:
+        Host(machine).restore()
+    finally:
+        machine.cut_power()
+    machine.remove()
+
+
+@pytest.fixture(autouse=True)
+def restored(host: Host) -> t.Iterator[None]:
+    """A test that fails leaves the machine as it was, so that the next one does not fail for it."""
+    yield
+    host.restore()

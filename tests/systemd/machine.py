@@ -1,32 +1,41 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Debian 12 that is booted by its own systemd in namespaces of this machine, so it runs at native speed.
+"""A Debian or Ubuntu that is booted by its own systemd in namespaces of this machine, so it runs at native speed.
 
 Its processes, mounts, names and control groups are its own. It shares kernel and network with this machine, and so
-memory, swap, kernel settings and ports. Its user has a sudo password, a umask of 0002, and no /usr/sbin in the path, as
-Debian's users have. Needs root.
+memory, swap, kernel settings and ports. Its user has a sudo password, a umask of 0002, no /usr/sbin in the path, as
+Debian's users have, a login that prints, and a host name that nothing resolves. Needs root.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "playbooks/files"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/bare"))
 
 import bare
 import debian_image
+from noisy_login import BASHRC, PASSWORD, SUDO_DEFAULTS
 
 NAME = "memstretch-systemd"
-PASSWORD = "it's a sudo password"
+# Each machine is below a directory of this name.
+PLACE, PREFIX = pathlib.Path("/var/tmp"), "memstretch-systemd-"
+# Its records of what the roles have changed, and the swap file that they make, in its tree.
+RECORDS, OUR_SWAP = "/var/lib/memstretch", "/var/lib/memstretch/memstretch.swap"
+INTERRUPT_S = 300
 PACKAGES = ["dbus", "init", "iproute2", "libpam-systemd", "procps", "python3", "python3-apt", "redis-server"]
 READY_S = 120
 # It has this much swap, which is in its fstab.
@@ -78,7 +87,16 @@ cd /
 umount -l run/before
 exec env -i PATH=/usr/sbin:/usr/bin container= /lib/systemd/systemd --system </dev/null >/var/log/console 2>&1
 """
-COMMAND_LINE = "systemd.show_status=0 systemd.unified_cgroup_hierarchy={}"
+# systemd of Debian 13 boots with control groups of version 1 if it is told so twice.
+COMMAND_LINE = "systemd.show_status=0 systemd.unified_cgroup_hierarchy={} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
+UBUNTU = "[signed-by=/usr/share/keyrings/ubuntu-archive-keyring.gpg] http://{}.ubuntu.com/ubuntu noble{} main universe"
+# The apt sources of systems whose packages are not in those of this machine.
+SOURCES = {
+    "noble": [
+        f"deb {UBUNTU.format(host, part)}"
+        for host, part in (("archive", ""), ("archive", "-updates"), ("security", "-security"))
+    ]
+}
 # systemd's own generator of units from fstab. It takes the empty variable, and a control group below the root, for a
 # container.
 FSTAB_GENERATOR = """#!/bin/sh
@@ -104,16 +122,19 @@ os.execvp(command[0], command)
 class Machine:
     """The machine, and the variables with which Ansible reaches it.
 
+    Nobody else may touch it as long as this program runs. What a killed one has left is found by left().
+
     Args:
-        path: an empty directory that every user can enter.
+        path: its directory.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path, self.tree = path, path / "tree"
         self.group = f"memstretch-{path.name}"
         self.ssh = path / "ssh"
-        bare.install("bookworm", self.tree, PACKAGES)
-        self._configure()
+        self._pid = path / "pid"  # of the program that made the namespaces
+        self._lock = os.open(path / "lock", os.O_CREAT | os.O_WRONLY, 0o600)  # until this program ends
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.variables = {
             "ansible_connection": "ssh",
             "ansible_host": "127.0.0.1",
@@ -125,13 +146,51 @@ class Machine:
         }
         self.process: subprocess.Popen[bytes] | None = None
 
+    @classmethod
+    def install(cls, suite: str = "bookworm") -> Machine:
+        """Install a new machine in a directory that every user can enter."""
+        machine = cls(pathlib.Path(tempfile.mkdtemp(dir=PLACE, prefix=PREFIX)))
+        machine.path.chmod(0o755)
+        try:
+            bare.install(suite, machine.tree, PACKAGES, SOURCES.get(suite, []))
+            machine._configure()
+        except BaseException:
+            machine.remove()
+            raise
+        return machine
+
+    @classmethod
+    def left(cls) -> t.Iterator[Machine]:
+        """Yield the machines of programs that were killed."""
+        for path in sorted(PLACE.glob(f"{PREFIX}*")):
+            with contextlib.suppress(BlockingIOError):  # a program uses it
+                yield cls(path)
+
+    def remove(self) -> None:
+        """Remove its files. Its power must be off."""
+        os.close(self._lock)
+        shutil.rmtree(self.path)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether the roles have changed something that is not restored."""
+        return bool(list((self.tree / RECORDS.lstrip("/")).glob("*.json")))
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self._first())
+
     def _configure(self) -> None:
-        (self.tree / "etc/sudoers.d" / bare.USER).write_text(f"{bare.USER} ALL=(ALL) ALL\n", encoding="utf-8")
+        (self.tree / "etc/sudoers.d" / bare.USER).write_text(
+            f"{SUDO_DEFAULTS}{bare.USER} ALL=(ALL) ALL\n", encoding="utf-8"
+        )
         debian_image.run("chroot", self.tree, "chpasswd", text=f"{bare.USER}:{PASSWORD}\n")
         with open(self.tree / "home" / bare.USER / ".profile", "a", encoding="utf-8") as profile:
             profile.write("umask 0002\n")
+        bashrc = self.tree / "home" / bare.USER / ".bashrc"
+        bashrc.write_text(BASHRC + bashrc.read_text(encoding="utf-8"), encoding="utf-8")
         (self.tree / "etc/hostname").write_text(f"{NAME}\n", encoding="utf-8")
-        (self.tree / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {NAME}\n", encoding="utf-8")
+        (self.tree / "etc/hosts").write_text("127.0.0.1 localhost\n", encoding="utf-8")
         for unit in (*MASKED, *debian_image.UNITS_OFF):
             (self.tree / "etc/systemd/system" / unit).unlink(missing_ok=True)
             (self.tree / "etc/systemd/system" / unit).symlink_to("/dev/null")
@@ -153,15 +212,20 @@ class Machine:
         (self.tree / "etc/systemd/journald.conf.d").mkdir(exist_ok=True)
         (self.tree / "etc/systemd/journald.conf.d/audit.conf").write_text("[Journal]\nAudit=\n", encoding="utf-8")
 
-    def boot(self) -> None:
-        """Boot it, and wait until all of its units have started."""
-        version_1 = (GROUPS / "memory").is_dir()
+    def boot(self, version: int = 0) -> None:
+        """Boot it, and wait until all of its units have started.
+
+        Args:
+            version: of its control groups; 0 is that of the memory controller of this machine.
+        """
+        unified = "1" if version == 2 or not has_version_1() else "0"
         self.process = subprocess.Popen(
             ["unshare", "--cgroup", "--fork", "--kill-child", "--pid", "--mount", "--uts", "--ipc"]
-            + ["sh", "-c", ENTER, "sh", str(self.tree), COMMAND_LINE.format("0" if version_1 else "1")],
+            + ["sh", "-c", ENTER, "sh", str(self.tree), COMMAND_LINE.format(unified)],
             preexec_fn=self._join_groups,
             start_new_session=True,
         )
+        self._pid.write_text(str(self.process.pid), encoding="ascii")
         deadline = time.monotonic() + READY_S
         state = ""
         while state != "running":
@@ -209,9 +273,9 @@ class Machine:
 
     def _first(self) -> int:
         """Return the number of its first process on this machine, 0 if it has none."""
-        assert self.process
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # it was never on, or has ended
+            pid = self._pid.read_text(encoding="ascii")
+            children = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
             for child in children.read_text(encoding="ascii").split():
                 if b"systemd" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")[0]:
                     return int(child)
@@ -239,26 +303,36 @@ class Machine:
         Args:
             command: of the user's shell. Its standard input has the sudo password.
         """
-        return subprocess.run(
+        process = subprocess.Popen(
             [*self._enter(), "runuser", "--login", bare.USER, "--command", command],
-            check=False,
-            input=f"{PASSWORD}\n",
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=timeout,
         )
+        try:
+            output, _errors = process.communicate(f"{PASSWORD}\n", timeout=timeout)
+        except BaseException:
+            # Its session is one of its own, where Ctrl-C does not arrive.
+            for pid in descendants(process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGINT)
+            process.communicate(timeout=INTERRUPT_S)
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, output)
 
     def cut_power(self) -> None:
         """End all of its processes at once, turn its swap off, and remove its control groups."""
-        assert self.process
         areas = self.swap_files()
         first = self._first()
         if first:
             os.kill(first, signal.SIGKILL)  # the kernel ends the other processes of the namespace
-        self.process.wait(timeout=READY_S)
+        if self.process:
+            self.process.wait(timeout=READY_S)
         for area in areas:  # the kernel, which has it, is this machine's
             debian_image.run("swapoff", self.tree / area.lstrip("/"))
+        for area in () if first else (SWAP, OUR_SWAP):  # nobody can say which are on, if its power was cut before
+            subprocess.run(["swapoff", self.tree / area.lstrip("/")], check=False, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + READY_S
         for hierarchy in self._hierarchies():
             for group in sorted((hierarchy / self.group).rglob("*"), reverse=True):
@@ -287,3 +361,17 @@ class Machine:
                 time.sleep(0.05)  # its last process is ending
             else:
                 return
+
+
+def has_version_1() -> bool:
+    """Decide whether the memory controller of this machine is in version 1 of control groups, and not in version 2."""
+    return (GROUPS / "memory").is_dir()
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the numbers of the processes that a process has started, and of those that these have started."""
+    found = []
+    with contextlib.suppress(OSError):  # it has ended
+        for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split():
+            found += [int(child), *descendants(int(child))]
+    return found

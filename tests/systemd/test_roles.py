@@ -9,9 +9,8 @@ import pathlib
 import typing as t
 
 from .conftest import Host
-from .machine import SWAP
+from .machine import OUR_SWAP, SWAP, Machine
 
-SWAP_FILE = "/var/lib/memstretch/memstretch.swap"
 # Of the slice of VMs, with version 1 of control groups and with version 2.
 LIMITS = [
     f"/sys/fs/cgroup/{name}" for name in ("memory/machine.slice/memory.limit_in_bytes", "machine.slice/memory.max")
@@ -39,11 +38,14 @@ def limit_of_a_service_in_the_slice(host: Host) -> int:
 
 def test_the_machine_and_its_user_are_those_of_debian(host: Host) -> None:
     """Otherwise the other tests would show nothing about them."""
-    looked = host.machine.log_in("umask; command -v swapon || echo none; sudo -n true 2>&1 || echo asks", 60).stdout
-    lines = looked.splitlines()
-    assert (lines[0], lines[1], lines[-1]) == ("0002", "none", "asks"), looked
+    look = "umask; command -v swapon || echo none; sudo -n true 2>&1 || echo asks; sudo -S id -u"
+    looked = host.machine.log_in(look, 60).stdout
+    for text in ("0002\nnone\n", "asks\n", "Welcome to memstretch-systemd\n", "unable to resolve host", "lecture"):
+        assert text in looked, looked
+    assert looked.endswith("0\n"), looked
     assert is_well(host)
     assert host.machine.swap_files() == [SWAP], "systemd has turned on what is in fstab"
+    assert host.machine.path not in {each.path for each in Machine.left()}, "nobody else takes it for a leftover"
 
 
 def test_redis_runs_in_its_slice_and_starts_at_boot(host: Host) -> None:
@@ -79,13 +81,13 @@ def test_swap_in_place_of_that_in_fstab_is_there_after_a_boot_and_restored(host:
         "swap_space_others": "off",
     }
     host.role("swap_space", **options)
-    assert host.machine.swap_files() == [SWAP_FILE]
+    assert host.machine.swap_files() == [OUR_SWAP]
     host.check_unchanged_by("swap_space", **options)
     host.machine.run("systemctl", "daemon-reexec")
-    assert host.machine.swap_files() == [SWAP_FILE]
+    assert host.machine.swap_files() == [OUR_SWAP]
     host.machine.cut_power()
     host.machine.boot()
-    assert host.machine.swap_files() == [SWAP_FILE]
+    assert host.machine.swap_files() == [OUR_SWAP]
     host.check_unchanged_by("swap_space", **options)
     host.role("swap_space", swap_space_state="restored")
     assert host.machine.swap_files() == [SWAP]
@@ -120,7 +122,7 @@ def test_a_profile_is_in_force_after_a_boot_and_restored(host: Host) -> None:
         assert SETTING.read_text(encoding="ascii").strip() == other
         assert limit_of_a_service_in_the_slice(host) == 100 * 2**20
     finally:
-        host.role("host_tuning", host_tuning_state="restored")
+        host.restore()  # as after an interruption
     assert SETTING.read_text(encoding="ascii") == before
     assert host.left_over() == ""
     assert is_well(host)
