@@ -4,7 +4,8 @@
     python tests/bench/density.py [--studies N]
 
 Each study has rounds of two arms, DRAM (which ends by capacity) and a tier, in a world that disturbs them. The code
-that judges them is that of the collection; only the figures of the windows are drawn.
+that judges them is that of the collection; only the figures of the windows are drawn. A second table has the sums of
+several such machines, which conduct their rounds at the same time.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds, sizes
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import SENSITIVITY, is_flat
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds, sizes, together
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import CURVES, SENSITIVITY, is_flat
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
     FLEET,
     REFERENCES,
@@ -116,6 +117,19 @@ WORLDS = (
         "absolute limit, regimes of 25 %", 0.1, absolute=True, regime=0.25, excluded="regimes last longer than rounds"
     ),
 )
+
+# Of these, the sums of several machines are simulated.
+TOGETHER = (
+    "softness 0.05",
+    "softness 0.1",
+    "regimes of 25 %",
+    "10 % of the windows disturbed",
+    "one round in five disturbed",
+    "all of these at once",
+    "capacity",
+    "the CPUs decide",
+)
+MACHINES = (2, 10)
 
 
 class Moods:
@@ -229,19 +243,26 @@ def _sick_factor(world: World) -> float:
     return math.sqrt(1 - 2 * shift / slope)
 
 
-def study(world: World, number: int) -> Outcome:
-    """Simulate a study of DRAM and a tier."""
-    chance = random.Random(f"{world} {number}")
+_Ramp = tuple[list[Excess], float]
+
+
+def _machine(world: World, chance: random.Random) -> tuple[float, float, list[_Ramp], list[_Ramp]]:
+    """Simulate the ramps of a machine; return the densities of both arms, and their ramps."""
     fits = chance.uniform(15, 40)
     density = fits * chance.choice((1.5, 2.8, 5.0))
-    density_with_sick = density * _sick_factor(world)
-    truth = math.floor(density_with_sick)
     moods = Moods(chance, world.regime)
-    of_arms: list[list[tuple[list[Excess], float]]] = []
+    of_arms: list[list[_Ramp]] = []
     for _turn in range(world.rounds):
         of_arms.append([_ramp(kind, size, chance, moods) for kind, size in ((DRAM, fits), (world, density))])
         moods.after(60)
     of_base, of_tier = ([of_round[arm] for of_round in of_arms] for arm in (0, 1))
+    return fits, density * _sick_factor(world), of_base, of_tier
+
+
+def study(world: World, number: int) -> Outcome:
+    """Simulate a study of DRAM and a tier."""
+    fits, density_with_sick, of_base, of_tier = _machine(world, random.Random(f"{world} {number}"))
+    truth = math.floor(density_with_sick)
     base, ramps = _crossings(of_base), _crossings(of_tier)
     tighter, wider = (rounds.together(_crossings(of_tier, math.log(factor))).density for factor in SENSITIVITY)
     found, ratio = rounds.together(ramps, not world.absolute), rounds.ratio(ramps, base, not world.absolute)
@@ -260,6 +281,54 @@ def study(world: World, number: int) -> Outcome:
     )
 
 
+class Sum(t.NamedTuple):
+    """What simulated studies of several machines found together."""
+
+    holds: bool
+    ratio_holds: bool
+    too_high: bool
+    width: float
+    ratio_width: float
+    error: float
+
+
+def study_together(world: World, machines: int, number: int) -> Sum:
+    """Simulate a study of DRAM and a tier on several machines, each with its own density."""
+    chance = random.Random(f"{world} {machines} {number}")
+    documents, truth, fits, carries = {}, 0, 0.0, 0.0
+    for machine in range(machines):
+        own_fits, density, of_base, of_tier = _machine(world, chance)
+        arms = [_arm(name, _crossings(ramps), world) for name, ramps in (("dram", of_base), ("tier", of_tier))]
+        kind = "absolute" if world.absolute else "relative"
+        documents[str(machine)] = {"definition": {"objective": {"kind": kind}}, "arms": arms}
+        truth, fits, carries = truth + math.floor(density), fits + own_fits, carries + density
+    _dram, found = together.sums(documents)
+    (low, high), (ratio_low, ratio_high) = found["interval"], found["ratio"]["interval"]
+    return Sum(
+        holds=low <= truth <= high,
+        ratio_holds=ratio_low <= carries / fits <= ratio_high,
+        too_high=low > truth,
+        width=high / low,
+        ratio_width=ratio_high / ratio_low,
+        error=found["density"] / truth,
+    )
+
+
+def _arm(name: str, ramps: t.Sequence[Crossing], world: World) -> dict[str, t.Any]:
+    """Return an arm as density.json has it. The figures of a simulated window have no bounds of their own."""
+    found = rounds.together(ramps, not world.absolute)
+    return {
+        "name": name,
+        "density": found.density,
+        "at_least": found.at_least,
+        "at_most": found.at_most,
+        "rounds": [
+            {"round": place, "crossings": dict.fromkeys(CURVES, each.as_document())}
+            for place, each in enumerate(ramps, 1)
+        ],
+    }
+
+
 _COLUMNS = (
     "world",
     "studies",
@@ -274,39 +343,81 @@ _COLUMNS = (
 )
 
 
+_COLUMNS_TOGETHER = (
+    "world",
+    "machines",
+    "studies",
+    "sum held",
+    "too high",
+    "width",
+    "ratio held",
+    "width of the ratio",
+    "sum / truth",
+)
+
+
+def _share(values: t.Iterable[bool]) -> str:
+    known = list(values)
+    return f"{100 * sum(known) / len(known):.1f} %" if known else "-"
+
+
+def _median(values: t.Iterable[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{statistics.median(known):.2f}" if known else "open"
+
+
+def row_together(world: World, machines: int, found: t.Sequence[Sum]) -> str:
+    """Return a line of the table of sums."""
+    cells = (
+        world.name,
+        str(machines),
+        str(len(found)),
+        _share(each.holds for each in found),
+        _share(each.too_high for each in found),
+        _median(each.width for each in found),
+        _share(each.ratio_holds for each in found),
+        _median(each.ratio_width for each in found),
+        _median(each.error for each in found),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
 def row(world: World, found: t.Sequence[Outcome]) -> str:
-    def share(values: t.Iterable[bool]) -> str:
-        known = list(values)
-        return f"{100 * sum(known) / len(known):.1f} %" if known else "-"
-
-    def median(values: t.Iterable[float | None]) -> str:
-        known = [value for value in values if value is not None]
-        return f"{statistics.median(known):.2f}" if known else "open"
-
+    """Return a line of the table of single machines."""
     sure = [each for each in found if not each.flat]
     cells = (
         world.name + (f" ({world.excluded})" if world.excluded else ""),
         str(len(found)),
-        share(each.holds for each in found),
-        share(each.flat for each in found),
-        share(each.holds for each in sure),
-        share(each.too_high for each in sure),
-        median(each.width for each in sure),
-        share(each.ratio_holds for each in sure),
-        median(each.ratio_width for each in sure),
-        median(each.error for each in sure),
+        _share(each.holds for each in found),
+        _share(each.flat for each in found),
+        _share(each.holds for each in sure),
+        _share(each.too_high for each in sure),
+        _median(each.width for each in sure),
+        _share(each.ratio_holds for each in sure),
+        _median(each.ratio_width for each in sure),
+        _median(each.error for each in sure),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _head(columns: t.Sequence[str]) -> None:
+    print(f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|", sep="\n", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=1000, help="in each world; 1000 by default")
     options = parser.parse_args()
-    print(f"| {' | '.join(_COLUMNS)} |", "| --- " * len(_COLUMNS) + "|", sep="\n", flush=True)
     began = time.process_time()
+    _head(_COLUMNS)
     for world in WORLDS:
         print(row(world, [study(world, number) for number in range(options.studies)]), flush=True)
+    print()
+    _head(_COLUMNS_TOGETHER)
+    for world in (each for each in WORLDS if each.name in TOGETHER):
+        for machines in MACHINES:
+            found = [study_together(world, machines, number) for number in range(options.studies // 2)]
+            print(row_together(world, machines, found), flush=True)
     print(f"{time.process_time() - began:.0f} s of CPU time")
 
 

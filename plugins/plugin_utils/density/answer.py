@@ -37,6 +37,8 @@ SENSITIVITY = (0.9, 1.1)
 FLAT = 1.2
 # Hosts are judged, and the latency is described, over windows from this share of a size up to the size.
 NEAR_FOR_HOSTS, NEAR = 2 / 3, 0.9
+# The curves of a ramp that bound its density.
+CURVES = ("passes", "passes_surely", "not_fails")
 # A host is sick if it misses the limit of the p99 in most of at least this many windows, while few others do.
 _SICK_WINDOWS, _SICK_LEVEL, _FEW_OTHERS = 3, 0.01, 0.1
 
@@ -139,7 +141,7 @@ def _arm(
         return {**common, "density": None}
     passes, surely, not_fails = (
         rounds.together([getattr(ramp, which).crossing for ramp in usable], aim.kind == objective.RELATIVE)
-        for which in ("passes", "passes_surely", "not_fails")
+        for which in CURVES
     )
     density = passes.density
     judged = _hosts(usable, density, aim, idle)
@@ -153,18 +155,16 @@ def _arm(
     if sick:
         healthy = [_judged(ramp.document, aim, plateau, set(sick)).passes for ramp in usable]
         without = rounds.together([each.crossing for each in healthy if each]).density
+    between = rounds.ends(density, surely, not_fails)
     causes = [cause.cause(ramp.passes, ramp.clean) for ramp in usable if ramp.passes]
     low_high = [_moved(usable, aim, idle, factor) for factor in SENSITIVITY]
     return {
         **common,
         "density": density,
         "fleet_density": passes.density,
-        "passes": _listed(passes),
-        "not_fails": _listed(not_fails),
-        "interval": surely.interval
-        and not_fails.interval
-        and [min(density, surely.interval[0]), not_fails.interval[1]],
-        "span": [min(density, surely.span[0]), not_fails.span[1]],
+        "passes": passes.as_document(),
+        "not_fails": not_fails.as_document(),
+        **between._asdict(),
         "at_least": not_fails.at_least,
         "at_most": passes.at_most,
         "cause": max(causes, key=causes.count),
@@ -196,10 +196,15 @@ def _round(ramp: _Ramp, aim: Objective, idle: Figures | None) -> dict[str, t.Any
         "round": ramp.document["round"],
         "density": ramp.passes and math.floor(ramp.passes.crossing.size * (1 + 1e-9)),
         "decided_by": ramp.passes and _named(ramp.passes.decided_by),
+        "crossings": {name: _crossing(getattr(ramp, name)) for name in CURVES} if ramp.passes else None,
         "wall": None if cause.wall(ramp.document) == math.inf else cause.wall(ramp.document),
         "end": ramp.document.get("end"),
         "points": [_point(each, aim, idle) for each in ramp.looked],
     }
+
+
+def _crossing(found: Curve | None) -> dict[str, float | None] | None:
+    return found and found.crossing.as_document()
 
 
 def _named(decided: t.Any) -> str | None:
@@ -229,14 +234,6 @@ def _rate(window: Window, name: str) -> float | None:
     return None if total is None else round(total / window.document["seconds"], 1)
 
 
-def _listed(found: rounds.Rounds) -> dict[str, t.Any]:
-    return {
-        **found._asdict(),
-        "interval": found.interval and list(found.interval),
-        "span": list(found.span),
-    }
-
-
 def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) -> dict[str, t.Any] | None:
     """Return the ratio to the first arm over the rounds that both have."""
     of_base = {ramp.document["round"]: ramp.passes.crossing for ramp in base if ramp.passes}
@@ -249,18 +246,9 @@ def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) ->
             [of_base[ramp.document["round"]] for ramp in paired],
             aim.kind == objective.RELATIVE,
         )
-        for which in ("passes", "passes_surely", "not_fails")
+        for which in CURVES
     )
-    return {
-        "ratio": round(typical.ratio, 3),
-        "values": [round(each, 3) for each in typical.values],
-        "interval": least.interval and most.interval and _ends(least.interval[0], most.interval[1]),
-        "span": _ends(least.span[0], most.span[1]),
-    }
-
-
-def _ends(low: float | None, high: float | None) -> list[float | None]:
-    return [low and round(low, 3), high and round(high, 3)]
+    return rounds.ratio_document(typical, least, most)
 
 
 def _moved(ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, factor: float) -> int:

@@ -52,6 +52,15 @@ class Crossing(t.NamedTuple):
         """Return whether the ramp never crossed its limit, so that it only says "at least"."""
         return self.high == math.inf
 
+    def as_document(self) -> dict[str, float | None]:
+        """Return it for JSON, which has no infinite number."""
+        return {**self._asdict(), "high": None if self.is_open else self.high}
+
+    @classmethod
+    def of_document(cls, found: t.Mapping[str, t.Any]) -> Crossing:
+        """Return the crossing that as_document() returned."""
+        return cls(found["size"], found["low"], math.inf if found["high"] is None else found["high"], found["scatter"])
+
 
 def fitted(values: t.Sequence[float], weights: t.Sequence[float]) -> list[float]:
     """Return the values that never fall and are closest to the given ones (weighted least squares)."""

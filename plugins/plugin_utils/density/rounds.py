@@ -45,6 +45,10 @@ class Rounds(t.NamedTuple):
     at_least: bool
     at_most: bool
 
+    def as_document(self) -> dict[str, t.Any]:
+        """Return it for density.json."""
+        return {**self._asdict(), "interval": self.interval and list(self.interval), "span": list(self.span)}
+
 
 class Ratio(t.NamedTuple):
     """How many times as many hosts an arm carries as the first one: as in Rounds, without whole numbers.
@@ -56,6 +60,44 @@ class Ratio(t.NamedTuple):
     values: list[float]
     interval: tuple[float | None, float | None] | None
     span: tuple[float | None, float | None]
+
+
+class Ends(t.NamedTuple):
+    """Interval and span of a density, as in Rounds, from the bounds of all its figures."""
+
+    interval: list[int | None] | None
+    span: list[int | None]
+
+
+def ends(density: int, surely: Rounds, not_fails: Rounds) -> Ends:
+    """Return the ends of a density.
+
+    Args:
+        density: it is not below its interval.
+        surely: from upper bounds next to the fastest ramp in DRAM.
+        not_fails: from lower bounds next to the slowest ramp in DRAM.
+    """
+    low, high = surely.interval, not_fails.interval
+    return Ends(
+        low and high and [min(density, low[0]), high[1]],
+        [min(density, surely.span[0]), not_fails.span[1]],
+    )
+
+
+def summed(ramps: t.Sequence[Crossing]) -> Crossing:
+    """Return where several machines cross their limits together in one round, in which their ramps run side by side.
+
+    Each carries whole hosts, so whole hosts are added; only the sum has a fraction.
+    """
+    others = len(ramps) - 1
+    whole = sum(_whole(math.log(each.size)) for each in ramps)
+    size = _between(whole, statistics.fmean(_fraction(each.size) for each in ramps))
+    return Crossing(
+        size=size,
+        low=sum(each.low for each in ramps),
+        high=sum(each.high for each in ramps) - others,
+        scatter=math.hypot(*(each.size * each.scatter for each in ramps)) / size,
+    )
 
 
 def together(ramps: t.Sequence[Crossing], is_relative: bool = True) -> Rounds:
@@ -121,6 +163,20 @@ def ratio(ramps: t.Sequence[Crossing], base: t.Sequence[Crossing], is_relative: 
     )
 
 
+def ratio_document(typical: Ratio, surely: Ratio, not_fails: Ratio) -> dict[str, t.Any]:
+    """Return a ratio for density.json, with the ends as in ends()."""
+
+    def rounded(low: float | None, high: float | None) -> list[float | None]:
+        return [low and round(low, 3), high and round(high, 3)]
+
+    return {
+        "ratio": round(typical.ratio, 3),
+        "values": [round(each, 3) for each in typical.values],
+        "interval": surely.interval and not_fails.interval and rounded(surely.interval[0], not_fails.interval[1]),
+        "span": rounded(surely.span[0], not_fails.span[1]),
+    }
+
+
 def _half_width(
     logs: t.Sequence[float], scatters: t.Sequence[float], half_steps: t.Sequence[float], is_relative: bool
 ) -> float:
@@ -139,6 +195,17 @@ def _half_step(ramp: Crossing) -> float:
     if ramp.is_open or not ramp.low:
         return 0.0
     return math.log(ramp.high / ramp.low) / 2
+
+
+def _fraction(size: float) -> float:
+    """Return how far a size is from its whole hosts to the next host, as a share of this distance in logarithms."""
+    whole = _whole(math.log(size))
+    return max(0.0, math.log(size / whole) / math.log1p(1 / whole)) if whole else size
+
+
+def _between(whole: int, fraction: float) -> float:
+    """Return the size that is so far from whole hosts to the next host."""
+    return whole * (1 + 1 / whole) ** fraction if whole else fraction
 
 
 def _whole(logarithm: float) -> int:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density import publish, sentence
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import publish, rounds, sentence
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import CURVES
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import RELATIVE
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import index
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
@@ -42,10 +45,11 @@ def publish_all(
         publish.write(each.directory, each.document, paid)
         lines += publish.lines(each.document)
     documents = {name: each.document for name, each in found.items()}
-    total = sentence_of(documents)
     document["machines"] = {
         name: {arm["name"]: arm["density"] for arm in each["arms"]} for name, each in documents.items()
     }
+    document["together"] = sums(documents)
+    total = sentence_of(document["together"], len(documents))
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join([*lines, total]) + "\n")
     index.enter(directory, index.FILE, document["created_at"], total)
@@ -55,43 +59,90 @@ def publish_all(
     say(f"Density: {directory.file(index.FILE)}")
 
 
-def sentence_of(documents: t.Mapping[str, _Document]) -> str:
-    """Return what the machines carry together under each profile, as a multiple of the first one.
+def sums(documents: t.Mapping[str, _Document]) -> list[dict[str, t.Any]]:
+    """Return what the machines carry together under each profile; nothing if one of them has no density.
+
+    All machines conduct a round at the same time, so what they carry in it is added, and the rounds of these sums say
+    how sure that is, as the rounds of one machine do.
 
     Args:
         documents: density.json by machine.
     """
-    of_arms = [_total(each) for each in zip(*(_known(document) for document in documents.values()))]
-    if not of_arms:
-        return f"No density of {len(documents)} machines together: not each of them has one."
-    first = of_arms[0]
-    texts = []
-    for place, each in enumerate(of_arms):
-        times = f" ({each.density / first.density:.1f} times)" if place and each.is_number and first.is_number else ""
-        texts.append(f"{each.name} {each.text}{times}")
-    return f"Together, the {len(documents)} machines carry: {'; '.join(texts)}."
+    of_machines = [document["arms"] for document in documents.values()]
+    if any(arm["density"] is None for arms in of_machines for arm in arms):
+        return []
+    is_relative = all(each["definition"]["objective"]["kind"] == RELATIVE for each in documents.values())
+    found, first = [], None
+    for arms in zip(*of_machines):
+        rounds_of = _rounds(arms)
+        first = first or rounds_of
+        total = _sum(arms, rounds_of, is_relative)
+        both = [number for number in rounds_of if number in first]
+        if found and both and not (found[0]["at_most"] or total["at_most"]):
+            total["ratio"] = rounds.ratio_document(
+                *(
+                    rounds.ratio(*([of[number][curve] for number in both] for of in (rounds_of, first)), is_relative)
+                    for curve in CURVES
+                )
+            )
+        found.append(total)
+    return found
 
 
-class _Total(t.NamedTuple):
-    """The sum of an arm over machines: the profile in words, the number, and how to write it."""
+def sentence_of(together: t.Sequence[_Document], machines: int) -> str:
+    """Return what machines carry together, and as a multiple of the first profile.
 
-    name: str
-    density: int
-    text: str
-    is_number: bool
-
-
-def _known(document: _Document) -> list[_Document]:
-    """Return the arms of a machine; none if one of them has no density, since its sum would be too low."""
-    arms = document["arms"]
-    return arms if all(arm["density"] is not None for arm in arms) else []
+    Args:
+        together: from sums().
+        machines: how many.
+    """
+    if not together:
+        return f"No density of {machines} machines together: not each of them has one."
+    return f"Together, the {machines} machines carry: {'; '.join(map(_in_words, together))}."
 
 
-def _total(arms: t.Sequence[_Document]) -> _Total:
+# The crossings of the curves of a round, by name.
+_Round = t.Mapping[str, Crossing]
+
+
+def _rounds(arms: t.Sequence[_Document]) -> dict[int, _Round]:
+    """Return the sums of the rounds in which each machine has a ramp with a clean window."""
+    of_machines = [{each["round"]: each["crossings"] for each in arm["rounds"] if each["crossings"]} for arm in arms]
+    numbers = sorted(set(of_machines[0]).intersection(*of_machines[1:]))
+    return {
+        number: {
+            curve: rounds.summed([Crossing.of_document(each[number][curve]) for each in of_machines])
+            for curve in CURVES
+        }
+        for number in numbers
+    }
+
+
+def _sum(arms: t.Sequence[_Document], of: t.Mapping[int, _Round], is_relative: bool) -> dict[str, t.Any]:
+    """Return the sum of the densities of an arm. Its interval holds the sum, since single rounds say less than it."""
     density = sum(arm["density"] for arm in arms)
-    at_least, at_most = (any(arm[name] for arm in arms) for name in ("at_least", "at_most"))
-    if at_least and at_most:
-        text = f"about {density}"
-    else:
-        text = f"at least {density}" if at_least else f"fewer than {density}" if at_most else f"{density}"
-    return _Total(sentence.name(arms[0]), density, text, bool(density) and not (at_least or at_most))
+    common = {
+        "name": arms[0]["name"],
+        "density": density,
+        "at_least": any(arm["at_least"] for arm in arms),
+        "at_most": any(arm["at_most"] for arm in arms),
+        "ratio": None,
+    }
+    if not of:
+        return {**common, "passes": None, "interval": None, "span": None}
+    passes, surely, not_fails = (
+        rounds.together([each[curve] for each in of.values()], is_relative) for curve in CURVES
+    )
+    found = rounds.ends(density, surely, not_fails)._asdict()
+    for each in found.values():
+        if each and each[1] is not None:
+            each[1] = max(density, each[1])
+    return {**common, "passes": passes.as_document(), **found}
+
+
+def _in_words(total: _Document) -> str:
+    if total["at_least"] and total["at_most"]:
+        return f"{sentence.name(total)} about {total['density']}"
+    sure = f" ({sentence.sure(total)})" if total["passes"] else ""
+    times = sentence.ratio(total)
+    return f"{sentence.name(total)} {sentence.count(total)}{sure}{f': {times}' if times else ''}"

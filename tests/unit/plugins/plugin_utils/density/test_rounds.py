@@ -6,7 +6,7 @@ import math
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import Crossing
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.rounds import ratio, together
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.rounds import ratio, summed, together
 
 
 def capacity(size: int) -> Crossing:
@@ -59,3 +59,22 @@ def test_the_ratio_is_open_where_a_ramp_is():
 def test_a_fleet_that_misses_from_the_start_has_at_most_a_density():
     found = together([Crossing(9.5, 0, 10, 0.0)] * 3)
     assert found.at_most and found.interval and found.interval[0] == 0
+
+
+def test_machines_that_agree_have_the_sum_of_their_whole_hosts():
+    found = together([summed([capacity(19)] * 10)] * 3)
+    assert (found.density, found.interval, found.span) == (190, (190, 190), (190, 190))
+    assert summed([capacity(19)]) == pytest.approx(capacity(19))
+
+
+def test_the_noise_of_machines_is_added_as_squares():
+    assert summed([Crossing(50, 48, 52, 0.1)] * 4).scatter == pytest.approx(0.05, rel=0.01)
+
+
+def test_a_sum_is_open_where_a_machine_ran_out_of_hosts():
+    found = summed([capacity(19), Crossing(60, 60, math.inf, 0.0)])
+    assert found.is_open and found.low == 79 and found.size == pytest.approx(79.24, abs=0.01)
+
+
+def test_less_than_one_host_is_a_sum_too():
+    assert summed([Crossing(0.6, 0, 1, 0.1)]) == pytest.approx(Crossing(0.6, 0, 1, 0.1))

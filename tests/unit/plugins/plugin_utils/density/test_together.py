@@ -16,6 +16,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.togethe
     OfMachine,
     publish_all,
     sentence_of,
+    sums,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, described_by
 
@@ -35,33 +36,85 @@ def totals(two):
     return sum(each["arms"][1]["density"] for each in two.values())
 
 
+def said(documents):
+    return sentence_of(sums(documents), len(documents))
+
+
+def without_rounds(document):
+    for arm in document["arms"]:
+        arm["rounds"] = []
+    return document
+
+
 def test_the_sum_is_a_multiple_of_the_first_profiles(two):
-    times = totals(two) / 20
-    assert sentence_of(two) == f"Together, the 2 machines carry: DRAM alone 20; zram {totals(two)} ({times:.1f} times)."
+    dram_, zram = sums(two)
+    # DRAM ends after 10 hosts on each machine in each round.
+    assert (dram_["density"], dram_["interval"], dram_["passes"]["values"]) == (20, [20, 20], [20, 20, 20])
+    assert zram["density"] == totals(two)
+    low, high = zram["interval"]
+    assert low <= zram["density"] <= high
+    times = zram["ratio"]
+    assert times["interval"][0] <= zram["density"] / 20 <= times["interval"][1]
+    assert said(two) == (
+        f"Together, the 2 machines carry: DRAM alone 20 (20); zram {totals(two)} ({low} to {high}): "
+        f"{times['ratio']:.1f} times ({times['interval'][0]:.1f} to {times['interval'][1]:.1f})."
+    )
+
+
+def test_rounds_that_differ_on_one_machine_widen_the_interval_of_the_sum(two):
+    restless = judged([*dram(ROUNDS), *(ramp for each in ROUNDS for ramp in tier("zram", [each], 16 + 4 * each))])
+    (_dram, calm), (_dram, wide) = sums(two), sums({**two, "kvm1": restless})
+    assert wide["interval"][1] / wide["interval"][0] > 1.1 * calm["interval"][1] / calm["interval"][0]
+
+
+def test_only_rounds_that_all_machines_have_are_added(two):
+    longer = judged([*dram((1, 2, 3, 4)), *tier("zram", (1, 2, 3, 4), 28.5)])
+    assert [len(each["passes"]["values"]) for each in sums({**two, "kvm2": longer})] == [3, 3]
+    none = without_rounds(copy.deepcopy(two["kvm2"]))
+    (_dram, zram) = sums({**two, "kvm2": none})
+    assert (zram["density"], zram["passes"], zram["interval"], zram["ratio"]) == (totals(two), None, None, None)
+    assert said({**two, "kvm2": none}).endswith(f"DRAM alone 20; zram {totals(two)}.")
+
+
+def test_one_round_is_no_interval():
+    one = {name: judged([*dram([1]), *tier("zram", [1], 20.5)]) for name in ("kvm1", "kvm2")}
+    zram = sums(one)[1]
+    assert zram["interval"] is None and zram["ratio"]["interval"] is None
+    assert f"zram {zram['density']} (one ramp): " in said(one)
+
+
+def test_the_interval_of_a_sum_holds_it(two):
+    # A hold, or a host that missed the objective, has made the density of a machine smaller than its rounds say.
+    changed = copy.deepcopy(two)
+    changed["kvm1"]["arms"][1]["density"] = 5
+    zram = sums(changed)[1]
+    assert zram["density"] == zram["interval"][0] == zram["span"][0]
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ([{"at_least": True}, {}], "zram at least {}."),
-        ([{}, {"at_most": True}], "zram fewer than {}."),
-        ([{"at_least": True}, {"at_most": True}], "zram about {}."),
+        ([{"at_least": True}, {}], "zram at least {}"),
+        ([{}, {"at_most": True}], "zram fewer than {}"),
+        ([{"at_least": True}, {"at_most": True}], "zram about {}"),
     ],
 )
-def test_a_sum_of_bounds_is_a_bound_and_no_multiple(two, flags, words):
+def test_a_sum_of_bounds_is_a_bound(two, flags, words):
     changed = copy.deepcopy(two)
     for each, flag in zip(changed.values(), flags):
         each["arms"][1].update(flag)
-    assert sentence_of(changed).endswith(words.format(totals(two)))
+    assert f"; {words.format(totals(two))}" in said(changed)
+    has_ratio = not any("at_most" in flag for flag in flags)
+    assert (sums(changed)[1]["ratio"] is not None) == has_ratio
 
 
 def test_a_machine_without_a_density_leaves_no_sum(two):
     none = answer(definition(("dram", "zram")), tier("zram", ROUNDS, 20.5))
-    assert sentence_of({**two, "kvm3": none}) == "No density of 3 machines together: not each of them has one."
+    assert said({**two, "kvm3": none}) == "No density of 3 machines together: not each of them has one."
 
 
 def test_each_machine_has_its_page_and_the_whole_an_index(two, tmp_path):
-    directory, said = RunDirectory(str(tmp_path), "density-1"), []
+    directory, lines = RunDirectory(str(tmp_path), "density-1"), []
     directory.make()
     found = {}
     for name, each in two.items():
@@ -74,12 +127,12 @@ def test_each_machine_has_its_page_and_the_whole_an_index(two, tmp_path):
         "created_at": 1.8e9,
         "definition": {"arms": ["dram", "zram"], "objective": two["kvm1"]["definition"]["objective"]},
     }
-    publish_all(directory, document, found, said.append)
+    publish_all(directory, document, found, lines.append)
     written = json.loads((tmp_path / "density-1" / "density.json").read_text("utf-8"))
     jsonschema.validate(written, SCHEMA)
     assert written["machines"]["kvm1"] == {"dram": 10, "zram": two["kvm1"]["arms"][1]["density"]}
-    assert said[1].startswith("On kvm1, in 256 MiB of DRAM, zram carries ") and sentence_of(two) in said
-    assert sentence_of(two) in (tmp_path / "index.html").read_text("utf-8")
+    assert lines[1].startswith("On kvm1, in 256 MiB of DRAM, zram carries ") and said(two) in lines
+    assert said(two) in (tmp_path / "index.html").read_text("utf-8")
     below = (tmp_path / "density-1" / "index.html").read_text("utf-8")
     assert "kvm1/density.html" in below and "kvm2/density.html" in below
 
