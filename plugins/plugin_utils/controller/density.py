@@ -60,16 +60,10 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     with Sequence(directory, FILE, document, True, quiet=True, sets_up=False) as sequence:
         _Ramps(sequence, arms, machines).run()
     document["finished"] = True
-    if len(machines) > 1:
-        answers = {machine.name: OfMachine(machine.directory, machine.document) for machine in machines}
-        publish_all(directory, document, answers, Display().display, paid)
-    else:
-        publish.publish(directory, document, Display().display, paid)
-    found = {machine.name: machine.found() for machine in machines}
-    if not any(density for each in found.values() for density in each.values()):
+    found = _published(directory, document, machines, paid)
+    if not any(density for machine in machines for density in machine.found().values()):
         raise RunError(sentence.sentence(machines[0].document))
-    of_all = found if len(machines) > 1 else found[machines[0].name]
-    return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": of_all}}
+    return {"changed": True, "density": {"id": document["id"], "directory": directory.path, "found": found}}
 
 
 def _definition(
@@ -116,15 +110,31 @@ def _once(given: t.Any, names: t.Sequence[str]) -> list[str]:
     return once
 
 
+def _published(
+    directory: RunDirectory,
+    document: dict[str, t.Any],
+    machines: t.Sequence[Machine],
+    paid: t.Mapping[str, t.Any] | None,
+) -> dict[str, t.Any]:
+    """Publish the answer of the only machine, or those of several and their sum; return the densities."""
+    if len(machines) == 1:
+        publish.publish(directory, document, Display().display, paid)
+        return machines[0].found()
+    answers = {machine.name: OfMachine(machine.directory, machine.document) for machine in machines}
+    publish_all(directory, document, answers, Display().display, paid)
+    return {machine.name: machine.found() for machine in machines}
+
+
 def _opening(directory: RunDirectory, document: t.Mapping[str, t.Any], machines: t.Sequence[Machine]) -> list[str]:
     definition = document["definition"]
     done = sum(len(machine.records()) for machine in machines)
-    most = max(len(machine.plan["servers"]) for machine in machines)
-    on = f" on each of {counted(len(machines), 'machine')}" if len(machines) > 1 else ""
     return [
         f"{'Resuming density' if done else 'Density'} {document['id']}: {', '.join(definition['arms'])}",
-        f"  up to {counted(most, definition['machine'])}{on} under each profile, in "
-        f"{counted(definition['rounds'], 'round')}",
+        *(
+            f"  {machine.label}up to {counted(len(machine.plan['servers']), definition['machine'])} under each "
+            f"profile, in {counted(definition['rounds'], 'round')}"
+            for machine in machines
+        ),
         f"{counted(done, 'ramp')} done; results in {directory.path}, all output in log.txt there",
     ]
 
@@ -198,8 +208,7 @@ class _Ramps:
         self._sequence.prepare("parts/ramp", {**arm.variables, "density_ramp": given}, f"the ramp of {arm.name} failed")
         self._judge()
         for machine in self._machines:
-            on = f"{machine.name}: " if len(self._machines) > 1 else ""
-            self._sequence.say(on + live.known(machine.document))
+            self._sequence.say(machine.label + live.known(machine.document))
 
     def _judge(self) -> None:
         """Add to the documents what the finished ramps say."""

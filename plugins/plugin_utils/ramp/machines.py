@@ -27,6 +27,11 @@ class Machine(t.NamedTuple):
     directory: RunDirectory
     document: dict[str, t.Any]
 
+    @property
+    def label(self) -> str:
+        """Return its name for the beginning of a line; empty for the only machine."""
+        return f"{self.name}: " if "on" in self.document["definition"] else ""
+
     def has(self, file: str) -> bool:
         """Return whether a ramp is finished."""
         return os.path.exists(self.directory.file(file)) and record.is_finished(self.directory.read_json(file))

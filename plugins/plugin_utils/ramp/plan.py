@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 )
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import plan as machine
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import ARRIVALS
+from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import listed
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import options as run
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.same_machine import same_machine
 
@@ -47,6 +48,8 @@ _LOAD_NAMES = {
     "compressibility": "compressibility",
 }
 RELATIVE, ABSOLUTE = "relative", "absolute"
+# So many hosts are named in an error.
+_SHOWN = 3
 _INSTEAD = (
     "Fleets of a given size can be measured on any hosts and VMs: playbooks/site.yml judges one, playbooks/study.yml "
     "compares profiles with it"
@@ -84,21 +87,18 @@ def machines_of(
     elsewhere = [name for name in fleet if places[name] not in hypervisors]
     if elsewhere:
         raise SettingError(
-            f"fleet: {_names(elsewhere)}: not on {_names(hypervisors)}, but reached in another way. A density starts "
-            f"its Redis servers on the hypervisors, so these hosts need the same ansible_host and the like. {_INSTEAD}"
+            f"fleet: {listed(elsewhere, _SHOWN)}: not on {listed(hypervisors, _SHOWN)}, but reached in another way. A "
+            "density starts its Redis servers on the hypervisors, so these hosts need the same ansible_host and the "
+            f"like. {_INSTEAD}"
         )
     found = {machine: [name for name in fleet if places[name] == machine] for machine in hypervisors}
     empty = [machine for machine, names in found.items() if not names]
     if fleet and empty:
         raise SettingError(
-            f"fleet: no host is on {_names(empty)}; name the Redis servers that may join there, with its ansible_host "
-            "and the like, or leave it out of the group hypervisors"
+            f"fleet: no host is on {listed(empty, _SHOWN)}; name the Redis servers that may join there, with its "
+            "ansible_host and the like, or leave it out of the group hypervisors"
         )
     return found
-
-
-def _names(hosts: t.Sequence[str]) -> str:
-    return f"{', '.join(hosts[:3])}{' and others' if hosts[3:] else ''}"
 
 
 def plan_of(

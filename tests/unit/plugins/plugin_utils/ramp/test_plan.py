@@ -166,7 +166,7 @@ KVM2 = {"ansible_host": "kvm2.example.com"}
         (
             {"hypervisors": ["kvm1"], "fleet": ["a", "b", "c", "d"]},
             dict.fromkeys("abcd", {"ansible_connection": "community.docker.docker"}),
-            "fleet: a, b, c and others: not on kvm1",
+            "fleet: a, b, c and 1 more: not on kvm1",
         ),
     ],
 )
