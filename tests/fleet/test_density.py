@@ -105,5 +105,7 @@ def test_each_machine_has_a_density_and_all_have_one_together(machines: SshMachi
     first, second = (ramps[name] for name in machines.names)
     assert max(first["started_at"], second["started_at"]) < min(first["finished_at"], second["finished_at"])
     total = sum(each["unchanged"] for each in whole["machines"].values())
-    assert f"Together, the 2 machines carry: unchanged {total}." in output.splitlines()
+    (together,) = whole["together"]
+    assert together["density"] == total == sum(together["passes"]["values"]) and together["interval"] is None
+    assert f"Together, the 2 machines carry: unchanged {total} (one ramp)." in output.splitlines()
     assert not any((group / "memstretch-ramp").exists() for group in machines.groups.values())
