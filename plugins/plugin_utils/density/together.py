@@ -75,7 +75,7 @@ def sums(documents: t.Mapping[str, _Document]) -> list[dict[str, t.Any]]:
     found, first = [], None
     for arms in zip(*of_machines):
         rounds_of = _rounds(arms)
-        first = first or rounds_of
+        first = rounds_of if first is None else first
         total = _sum(arms, rounds_of, is_relative)
         both = [number for number in rounds_of if number in first]
         if found and both and not (found[0]["at_most"] or total["at_most"]):

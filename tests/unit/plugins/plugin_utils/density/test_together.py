@@ -74,6 +74,9 @@ def test_only_rounds_that_all_machines_have_are_added(two):
     (_dram, zram) = sums({**two, "kvm2": none})
     assert (zram["density"], zram["passes"], zram["interval"], zram["ratio"]) == (totals(two), None, None, None)
     assert said({**two, "kvm2": none}).endswith(f"DRAM alone 20; zram {totals(two)}.")
+    first = copy.deepcopy(two["kvm2"])
+    first["arms"][0]["rounds"] = []
+    assert sums({**two, "kvm2": first})[1]["ratio"] is None, "nothing is a multiple of itself"
 
 
 def test_one_round_is_no_interval():
