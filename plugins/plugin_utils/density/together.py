@@ -16,6 +16,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 
 _Document = t.Mapping[str, t.Any]
 _Prices = t.Optional[t.Mapping[str, t.Any]]
+_TYPICAL = CURVES[0]
 
 
 class OfMachine(t.NamedTuple):
@@ -72,18 +73,17 @@ def sums(documents: t.Mapping[str, _Document]) -> list[dict[str, t.Any]]:
     if any(arm["density"] is None for arms in of_machines for arm in arms):
         return []
     is_relative = all(each["definition"]["objective"]["kind"] == RELATIVE for each in documents.values())
-    found, first = [], None
+    found: list[dict[str, t.Any]] = []
+    first: dict[int, _Round] | None = None
     for arms in zip(*of_machines):
         rounds_of = _rounds(arms)
         first = rounds_of if first is None else first
         total = _sum(arms, rounds_of, is_relative)
         both = [number for number in rounds_of if number in first]
         if found and both and not (found[0]["at_most"] or total["at_most"]):
+            base = [first[number][_TYPICAL] for number in both]
             total["ratio"] = rounds.ratio_document(
-                *(
-                    rounds.ratio(*([of[number][curve] for number in both] for of in (rounds_of, first)), is_relative)
-                    for curve in CURVES
-                )
+                *(rounds.ratio([rounds_of[number][curve] for number in both], base, is_relative) for curve in CURVES)
             )
         found.append(total)
     return found
