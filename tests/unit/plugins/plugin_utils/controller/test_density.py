@@ -10,7 +10,12 @@ from synthetic_ramps import dram, tier
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
-from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import _definition, _Ramps
+from ansible_collections.memstretch.density.plugins.plugin_utils.controller.density import (
+    _definition,
+    _opening,
+    _published,
+    _Ramps,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import machines
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 from ansible_collections.memstretch.density.plugins.plugin_utils.study.arms import profile_arms
@@ -187,3 +192,33 @@ def test_machines_conduct_their_ramps_at_the_same_time_and_each_is_judged_alone(
     again = Conducted(directory, document)
     again.ramps(arms).run()
     assert list(again.plans) == ["kvm2 zram-1"], "only the machine without it conducts a ramp again"
+
+
+def conducted(tmp_path, **given):
+    """Return the directory, the document and the machines of a density whose ramps are done."""
+    directory = RunDirectory(str(tmp_path), "d")
+    directory.create()
+    document = {"schema": 1, "kind": "density", "id": "d", "created_at": 1.8e9, "definition": definition(**given)}
+    Conducted(directory, document).ramps(profile_arms("profiles", "dram,zram")).run()
+    hypervisors = document["definition"].get("plans", ["this_machine"])
+    return directory, document, machines(directory, document, list(hypervisors))
+
+
+def test_the_only_machine_is_not_named(tmp_path, capsys):
+    directory, document, only = conducted(tmp_path, rounds=1)
+    assert _opening(directory, document, only)[1] == "  up to 3 Redis servers under each profile, in 1 round"
+    found = _published(directory, document, only, None)
+    assert found["dram"] == 10 and set(found) == {"dram", "zram"}
+    assert "Together" not in capsys.readouterr().out and (tmp_path / "d" / "density.html").exists()
+
+
+def test_several_machines_have_a_line_each_and_a_sum(tmp_path, capsys):
+    directory, document, several = conducted(tmp_path, rounds=1, hosts=TWO)
+    assert _opening(directory, document, several)[1:3] == [
+        "  kvm1: up to 3 Redis servers under each profile, in 1 round",
+        "  kvm2: up to 3 Redis servers under each profile, in 1 round",
+    ]
+    found = _published(directory, document, several, None)
+    assert [found[name]["dram"] for name in KVM] == [10, 10]
+    assert "Together, the 2 machines carry: DRAM alone 20 (one ramp); zram " in capsys.readouterr().out
+    assert [each["density"] for each in document["together"]] == [20, sum(each["zram"] for each in found.values())]
