@@ -12,6 +12,7 @@ from synthetic_ramps import definition, dram, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.exports import open_metrics
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.sentence import ratio, sure
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.together import (
     OfMachine,
     publish_all,
@@ -56,9 +57,9 @@ def test_the_sum_is_a_multiple_of_the_first_profiles(two):
     times = zram["ratio"]
     assert times["interval"][0] <= zram["density"] / 20 <= times["interval"][1]
     assert said(two) == (
-        f"Together, the 2 machines carry: DRAM alone 20 (20); zram {totals(two)} ({low} to {high}): "
-        f"{times['ratio']:.1f} times ({times['interval'][0]:.1f} to {times['interval'][1]:.1f})."
+        f"Together, the 2 machines carry: DRAM alone 20 (20); zram {totals(two)} ({sure(zram)}): {ratio(zram)}."
     )
+    assert ratio(zram).startswith(f"{times['ratio']:.1f} times (") and str(low) in sure(zram)
 
 
 def test_rounds_that_differ_on_one_machine_widen_the_interval_of_the_sum(two):
