@@ -199,9 +199,10 @@ def conducted(tmp_path, **given):
     directory = RunDirectory(str(tmp_path), "d")
     directory.create()
     document = {"schema": 1, "kind": "density", "id": "d", "created_at": 1.8e9, "definition": definition(**given)}
-    Conducted(directory, document).ramps(profile_arms("profiles", "dram,zram")).run()
     hypervisors = document["definition"].get("plans", ["this_machine"])
-    return directory, document, machines(directory, document, list(hypervisors))
+    found = machines(directory, document, list(hypervisors))
+    _Ramps(Conducted(directory, document), profile_arms("profiles", "dram,zram"), found).run()
+    return directory, document, found
 
 
 def test_the_only_machine_is_not_named(tmp_path, capsys):

@@ -57,7 +57,7 @@ def test_the_sum_is_a_multiple_of_the_first_profiles(two):
     times = zram["ratio"]
     assert times["interval"][0] <= zram["density"] / 20 <= times["interval"][1]
     assert said(two) == (
-        f"Together, the 2 machines carry: DRAM alone 20 (20); zram {totals(two)} ({sure(zram)}): {ratio(zram)}."
+        f"Together, the 2 machines carry: DRAM alone 20 (95 %: 20); zram {totals(two)} ({sure(zram)}): {ratio(zram)}."
     )
     assert ratio(zram).startswith(f"{times['ratio']:.1f} times (") and str(low) in sure(zram)
 
