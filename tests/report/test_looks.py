@@ -16,7 +16,7 @@ CHARTS = {
     "headroom": ["headroom-0-ages", "headroom-1-ages"],
     "index": [],
 }
-UNITS = re.compile(r"µs|\bms\b|\bs\b|%|×|\bMB|per second|hosts in the fleet")
+UNITS = re.compile(r"µs|\bms\b|\bs\b|%|×|\bMi?B\b|per second|hosts in the fleet")
 
 # The type, the name and the labels that are drawn of each axis of a chart that has labels.
 AXES = """
