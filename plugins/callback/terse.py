@@ -11,7 +11,11 @@ short_description: Ansible's default output, shortened to one line where that is
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
-  - The same as P(ansible.builtin.default#callback), but included files are only mentioned with C(-v). The role
+  - The same as P(ansible.builtin.default#callback), but tasks that changed nothing or were skipped are shown only if
+    O(display_ok_hosts) or O(display_skipped_hosts) is set to true. Hundreds of lines would bury the
+    answer.
+  - A failure that the playbook expects and handles (a rescue) is one line that says so.
+  - Included files are only mentioned with C(-v). The role
     P(memstretch.density.latency_benchmark#role) includes one file for each phase, and each of these lines would name
     every host of the fleet.
   - A failure of one of this collection's own modules, of an assertion, or of a fact that its roles set is one line, its
@@ -73,6 +77,12 @@ class CallbackModule(Default):
         self._without_heading = False
         self._play_began = 0.0
 
+    def set_options(self, *args: t.Any, **kwargs: t.Any) -> None:
+        super().set_options(*args, **kwargs)
+        for name in ("display_ok_hosts", "display_skipped_hosts"):
+            if self.get_option_and_origin(name)[1] == "default":
+                self.set_option(name, False)
+
     def v2_playbook_on_start(self, playbook: t.Any) -> None:
         super().v2_playbook_on_start(playbook)
         self._quiet = self._display.verbosity == 0 and os.path.basename(playbook._file_name) == _QUIET
@@ -121,6 +131,10 @@ class CallbackModule(Default):
         if self._last_task_banner != result.task._uuid:
             self._print_task_banner(result.task)
         self._handle_warnings(answer)
+        if _is_rescued(result.task):
+            line = f"handled: [{self.host_label(result)}]: {failures.reason(answer)}"
+            self._display.display(line, color=constants.COLOR_SKIP)
+            return
         brief = {**answer, "msg": failures.reason(answer)}
         shown = self._dump_results({name: brief[name] for name in ("changed", "msg") if name in brief})
         line = f"fatal: [{self.host_label(result)}]: FAILED! => {shown}"
@@ -181,6 +195,17 @@ class CallbackModule(Default):
     def v2_playbook_on_include(self, included_file: t.Any) -> None:
         if self._display.verbosity > 0:
             super().v2_playbook_on_include(included_file)
+
+
+def _is_rescued(task: t.Any) -> bool:
+    """Decide whether a rescue handles the failure of a task: it is in the block of one, at any depth."""
+    part, above = task, task._parent
+    while above is not None:
+        rescue = getattr(above, "rescue", None)
+        if rescue and any(each._uuid == part._uuid for each in above.block):
+            return True
+        part, above = above, above._parent
+    return False
 
 
 def _is_here(task: t.Any) -> bool:

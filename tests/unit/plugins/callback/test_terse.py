@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import os
+import pathlib
+import re
+import subprocess
+import sys
 import types
 
 import pytest
@@ -9,6 +14,8 @@ from ansible.executor.stats import AggregateStats
 from ansible.plugins.loader import callback_loader
 from ansible.utils.context_objects import CLIArgs
 from ansible.utils.display import Display
+
+from ansible_collections.memstretch.density.tests.unit.fixtures.pages import ROOT
 
 from .test_fleet_latency import task_result
 
@@ -44,6 +51,65 @@ def test_an_assertion_that_failed_is_one_line(callback, capsys):
     }
     callback.v2_runner_on_failed(task_result("a", data, "ansible.builtin.assert"))
     assert capsys.readouterr().out.splitlines()[-1] == 'fatal: [a]: FAILED! => {"msg": "x: give it"}'
+
+
+RESCUED = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Try
+      block:
+        - name: Try a part
+          ansible.builtin.include_tasks: part.yml
+      rescue:
+        - name: Refuse it after all
+          ansible.builtin.assert:
+            that: false
+            fail_msg: really refused
+      always:
+        - name: Change nothing
+          ansible.builtin.assert:
+            that: true
+"""
+PART = """
+- name: Skip
+  ansible.builtin.assert:
+    that: false
+  when: false
+- name: Refuse
+  ansible.builtin.assert:
+    that: false
+    fail_msg: this host has no drive
+"""
+
+
+@pytest.mark.parametrize(("shown", "lines"), [(None, 0), ("true", 2)])
+def test_an_expected_failure_is_handled_and_what_changed_nothing_is_shown_on_request(tmp_path, shown, lines):
+    (tmp_path / "play.yml").write_text(RESCUED, encoding="utf-8")
+    (tmp_path / "part.yml").write_text(PART, encoding="utf-8")
+    (tmp_path / "ansible.cfg").write_text("", encoding="utf-8")
+    more = {name: shown for name in ("ANSIBLE_DISPLAY_OK_HOSTS", "ANSIBLE_DISPLAY_SKIPPED_HOSTS") if shown}
+    playbook = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
+    done = subprocess.run(
+        [playbook, "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible" / "collections"),
+            "ANSIBLE_STDOUT_CALLBACK": "memstretch.density.terse",
+            "ANSIBLE_NOCOLOR": "1",
+            **more,
+        },
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stdout
+    assert "handled: [localhost]: this host has no drive" in done.stdout
+    assert done.stdout.count("FAILED!") == 1 and "really refused" in done.stdout
+    assert len(re.findall(r"^(ok|skipping|included): ", done.stdout, re.MULTILINE)) == lines, done.stdout
 
 
 def failed_stats(*hosts):

@@ -91,6 +91,11 @@ def test_what_a_check_says_of_a_host(name, result, found, works):
     assert (said["why"], said["instead"]) == (("", "") if works else ("why", "do"))
 
 
+def test_a_check_that_check_mode_skips_says_nothing_of_the_host():
+    said = answers(headroom=each("skipped", "check mode changes nothing"))["headroom without a trial"]
+    assert said["works"] is None
+
+
 def test_checks_of_the_way_to_the_host_say_nothing_of_it():
     assert (
         answers(transport=each("failed"), page_in=each("skipped"), put_back=each("passed")).keys() == answers().keys()
