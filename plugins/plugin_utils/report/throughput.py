@@ -37,6 +37,10 @@ SOURCE: dict[comparison.Key, tuple[int | None, int | None]] = {
 }
 
 
+# What is said first; the table has the others.
+_FIRST = ("hot data", "cold data")
+
+
 def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
     """Return the section of the experiment throughput_benchmark."""
     arms = {name: document["hosts"][name] for name in document["expected"] if name in document["hosts"]}
@@ -61,9 +65,10 @@ def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
 
 
 def _answer(found: t.Sequence[comparison.Ratio], arms: comparison.Arms) -> str:
-    """State what each arm reaches of the first one, in one sentence."""
+    """State in one sentence what each arm reaches of the first one, with hot and cold data if these were measured."""
     texts = []
-    for arm, of_arm in itertools.groupby(found, key=lambda each: each.arm):
+    first = [each for each in found if each.comparison.words in _FIRST] or found
+    for arm, of_arm in itertools.groupby(first, key=lambda each: each.arm):
         parts = []
         for words, of_words in itertools.groupby(of_arm, key=lambda each: each.comparison.words):
             each = list(of_words)
