@@ -196,7 +196,7 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 # devices), so no two of them may run at once, and wait for servers much of their time.
 cpu_LANES := lint sanity unit report client membw
 machine_LANES := $(filter-out $(cpu_LANES),$(LANES))
-test: setup-test ## Run all tests that boot no machine, and list the lanes that failed (12 minutes on two quiet CPUs, 25 on busy ones)
+test: setup-test ## Run a test of each path, and list the lanes that failed; no machine boots
 	@rm -rf $(LANE_STATUS)
 	-@$(MAKE) --no-print-directory -k -j 2 --output-sync=target UNIT_WORKERS=1 queue-machine queue-cpu
 	@$(call sum_up,$(LANES))

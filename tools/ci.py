@@ -19,10 +19,10 @@ import typing as t
 # CI ends a run after 90 minutes. The rest is for what a lane that is ended leaves to undo.
 LIMIT_S = 87 * 60
 UNDO_S = 90
-# Of make test on two quiet CPUs, and how many times as long as expected a lane may take.
+# What make test should take on two quiet CPUs, and how many times as long as expected a lane may take.
 TEST_S = 12 * 60
 PATIENCE = 1.5
-# Minutes on two quiet CPUs, in the order in which they run.
+# Minutes on two quiet CPUs, estimated for the first five, in the order in which they run.
 LONG_LANES = {
     "local-long": 10,
     "fleet-long": 5,
