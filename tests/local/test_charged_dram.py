@@ -13,10 +13,10 @@ import time
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import recorder
-from ansible_collections.memstretch.density.plugins.modules import dram_budget
+from ansible_collections.memstretch.density.plugins.modules import dram_budget, fleet_swappiness
 from ansible_collections.memstretch.density.tests.unit.fixtures import module_runner
 
-from .conftest import RedisServer
+from .conftest import RedisServer, wait_for
 
 MIB = 2**20
 BUDGET = 120 * MIB
@@ -188,3 +188,44 @@ def test_the_group_of_a_budget_has_the_swappiness_of_each_profile_in_turn(needs_
         text(place, original)
         run_module(dram_budget, state="restored")
     assert not group.exists()
+
+
+def test_groups_of_the_fleet_without_a_budget_have_the_swappiness_of_each_profile_in_turn(
+    needs_root, run_module, tmp_path
+):
+    """Of two real servers in groups of their own, one was made as by the role redis; the other's is left alone."""
+    if not MEMORY.is_dir():
+        pytest.skip("this needs the memory controller of cgroup v1")
+    place = pathlib.Path("/proc/sys/vm/swappiness")
+    original = place.read_text("ascii")
+    (tmp_path / "ours" / "redis" / "data").mkdir(parents=True)
+    (tmp_path / "ours" / ".made-by-memstretch-redis").touch()
+    (tmp_path / "theirs").mkdir()
+    groups, servers = [MEMORY / f"test-{name}-{os.getpid()}" for name in ("ours", "theirs")], []
+    try:
+        for group, directory in zip(groups, (tmp_path / "ours" / "redis" / "data", tmp_path / "theirs")):
+            group.mkdir()
+            text(group / "memory.swappiness", 41)
+            command = f"echo 0 > {group}/cgroup.procs && exec redis-server --port 0 --unixsocket {directory}/socket"
+            servers.append(subprocess.Popen(["sh", "-c", command], cwd=directory, stdout=subprocess.DEVNULL))
+        wait_for("the servers answer", lambda: len(list(tmp_path.glob("**/socket"))) == 2)
+        for value in (133, 17):
+            text(place, value)
+            knob = groups[0] / "memory.swappiness"
+            before = knob.read_text("ascii").strip()
+            result = run_module(fleet_swappiness)
+            assert result["changed"] and f"{knob} is {before} and not {value}" in result["differences"]
+            assert [(group / "memory.swappiness").read_text("ascii").strip() for group in groups] == [str(value), "41"]
+            again = run_module(fleet_swappiness)
+            assert not again["changed"] and again["differences"] == []
+        text(place, original)
+        assert run_module(fleet_swappiness, state="restored")["changed"]
+        assert [(group / "memory.swappiness").read_text("ascii").strip() for group in groups] == ["41", "41"]
+        assert not run_module(fleet_swappiness, state="restored")["changed"]
+    finally:
+        text(place, original)
+        for server in servers:
+            server.kill()
+            server.wait()
+        for group in filter(pathlib.Path.exists, groups):
+            group.rmdir()
