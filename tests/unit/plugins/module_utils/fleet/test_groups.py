@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
+import shutil
+import subprocess
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.fleet import groups as fleet_groups
 from ansible_collections.memstretch.density.plugins.module_utils.fleet.groups import FleetGroups, own_groups
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
@@ -163,3 +167,40 @@ def test_version_2_has_no_such_value(tmp_path):
     host = Host(tmp_path)
     host.tune(100, original=60)
     assert host.own() == [] and not host.apply()
+
+
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+def test_the_kernel_shows_and_keeps_what_the_tree_above_stands_for(needs_root, tmp_path, monkeypatch):
+    """Real groups and processes. Those of other fleets on this machine are left alone."""
+    if not MEMORY.is_dir():
+        pytest.skip("this needs the memory controller of cgroup v1")
+    program, data = tmp_path / "redis-server", tmp_path / "ours" / "redis" / "data"
+    shutil.copy("/bin/sleep", program)
+    data.mkdir(parents=True)
+    (tmp_path / "ours" / ".made-by-memstretch-redis").touch()
+    made, started = [MEMORY / f"unit-{name}-{os.getpid()}" for name in ("ours", "theirs")], []
+    try:
+        for group, directory in zip(made, (data, tmp_path)):
+            group.mkdir()
+            (group / "memory.swappiness").write_text("41", encoding="ascii")
+            started.append(subprocess.Popen([program, "600"], cwd=directory))
+            (group / "cgroup.procs").write_text(str(started[-1].pid), encoding="ascii")
+        ours, theirs = (f"/{group.name}" for group in made)
+        found = own_groups(HostFiles())
+        assert ours in found and theirs not in found
+        monkeypatch.setattr(fleet_groups, "own_groups", lambda _files: [ours])
+        record, tuned = (HostRecord(name, str(tmp_path / "state")) for name in ("fleet_swappiness", "host_settings"))
+        FleetGroups(record, tuned, False).apply()
+        host = pathlib.Path("/proc/sys/vm/swappiness").read_text("ascii")
+        assert [(group / "memory.swappiness").read_text("ascii") for group in made] == [host, "41\n"]
+        assert not FleetGroups(record, tuned, False).change_needed()
+        FleetGroups(record, tuned, True).apply()
+        assert (made[0] / "memory.swappiness").read_text("ascii") == "41\n"
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+        for group in filter(pathlib.Path.exists, made):
+            group.rmdir()
