@@ -13,12 +13,12 @@ import time
 import typing as t
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import live
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import Objective
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, windows
+from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import stream
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import (
     LONGEST_LINE,
@@ -33,6 +33,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted im
     Whole,
     failure_message,
     message,
+    outcome,
     refuse,
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
@@ -51,7 +52,7 @@ class _Interrupted(Exception):
     """Ctrl-C or SIGTERM."""
 
 
-class ActionModule(ActionBase):
+class ActionModule(HostAction):
     """Launch the conductor with the module, then read its stream with a shell.
 
     A shell costs the host a few milliseconds for a look, a module half a second of CPU time, which would disturb what
@@ -60,8 +61,6 @@ class ActionModule(ActionBase):
 
     # Its name on each line, if there are several machines.
     _machine = ""
-    _supports_check_mode = True
-    _supports_async = False
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
@@ -69,22 +68,32 @@ class ActionModule(ActionBase):
         several = len((task_vars or {}).get("groups", {}).get("hypervisors", [])) > 1
         self._machine = host if several else ""
         record = Record(given["arm"], int(given["round"]), given["plan"])
-        answer = self._execute_module(task_vars=task_vars)
-        if answer.get("failed") or answer.get("unreachable"):
-            kept = {name: bool(answer.get(name)) for name in ("failed", "unreachable")}
-            return {**result, **kept, "msg": failure_message(answer)}
-        if self._task.check_mode:
-            return {**result, "changed": False}
+        launched = self.ask(task_vars, self._launched)
+        path = launched.pop("path", None)
+        if path is None:
+            return {**result, **launched}
         try:
-            path = _JOB.check("job", answer.get("job"))["path"]
-            if not _DIRECTORY.fullmatch(path):
-                refuse("job.path", path, "the directory of a ramp")
             self._follow(path, host, record, RunDirectory.at(given["directory"]), given["file"])
         except (MeasurementError, RunError) as error:
             raise AnsibleActionFail(str(error)) from error
         end = record.document["end"]
         failed = end["kind"] in ("error", "interrupted")
-        return {**result, "changed": True, "failed": failed, "msg": live.end_line(end)[len(live.MARK) :], "end": end}
+        return {**result, **launched, "failed": failed, "msg": live.end_line(end)[len(live.MARK) :], "end": end}
+
+    def _launched(self, answer: dict[str, t.Any]) -> dict[str, t.Any]:
+        """Return the C(path) of the ramp, unless the launch failed, or nothing was launched in check mode.
+
+        Raises:
+            MeasurementError: it is not the directory of a ramp.
+        """
+        accepted = outcome(answer)
+        if answer.get("unreachable"):
+            accepted["msg"] = failure_message(answer)
+        elif "failed" not in accepted and not self._task.check_mode:
+            accepted["path"] = _JOB.check("job", answer.get("job"))["path"]
+            if not _DIRECTORY.fullmatch(accepted["path"]):
+                refuse("job.path", accepted["path"], "the directory of a ramp")
+        return accepted
 
     def _follow(self, path: str, host: str, record: Record, directory: RunDirectory, file: str) -> None:
         """Show and keep what the conductor writes, until its end."""
