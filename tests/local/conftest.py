@@ -37,8 +37,8 @@ LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
 
 # Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
 PATIENCE = 1500
-# What a run has launched ends by itself within this time, also without its controller.
-LAST_PHASE = 30
+# What a playbook has launched ends by itself within this time, also without its controller.
+WITHOUT_CONTROLLER = 45
 
 # Small, quick, and without bounds on timing: what these tests look at must not depend on how busy the machine is.
 SMALL = {
@@ -58,6 +58,11 @@ ON_THIS_MACHINE = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
 }
+
+# In the environment of the playbooks of a test: its directory.
+MARK = "MEMSTRETCH_TEST"
+# The servers of the role redis stay until a teardown, and Ansible keeps a connection open for a minute.
+NOT_OURS = ("redis-server", "valkey-server", "ssh")
 
 # Below the ports that the kernel hands out, and other ones for each worker of pytest-xdist.
 _PORTS_OF_WORKER = 1500
@@ -241,6 +246,29 @@ class Outcome:
         return sorted(path.name for path in (self.run / "phases").iterdir())
 
 
+class Process(t.NamedTuple):
+    """What /proc tells of a process."""
+
+    name: str
+    parent: int
+    words: list[str]
+    environment: list[str]
+
+
+def processes() -> dict[int, Process]:
+    """Return the processes of this machine by their ids, but for those that belong to another user."""
+    found = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            name, _none, rest = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")
+            words, environment = (
+                (entry / file).read_text(encoding="utf-8", errors="replace").rstrip("\0").split("\0")
+                for file in ("cmdline", "environ")
+            )
+            found[int(entry.name)] = Process(name.partition("(")[2], int(rest.split()[1]), words, environment)
+    return found
+
+
 class LocalFleet:
     """A fleet of Redis servers on this machine, and the playbooks that run on it."""
 
@@ -254,6 +282,7 @@ class LocalFleet:
             **os.environ,
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
+            MARK: str(tmp_path),
             **environment,
         }
 
@@ -391,18 +420,25 @@ class LocalFleet:
         texts = [path.read_text(encoding="utf-8") for path in self.results.glob("*/run.json")]
         return {f"session-{found}" for text in texts for found in re.findall(r'"id": *"([0-9a-f]{8,64})"', text)}
 
-    def running(self) -> list[t.Any]:
-        """The clients of this test, and the open files of its recorders."""
-        sessions = self.sessions()
-        seen = subprocess.run(
-            ["ls", "-l", *pathlib.Path("/proc").glob("[0-9]*/fd")], capture_output=True, check=False
-        ).stdout.decode(errors="replace")
-        return [*self.clients(), *(line for line in seen.splitlines() if any(map(line.count, sessions)))]
+    def running(self) -> dict[int, str]:
+        """What the playbooks of this test have started and no longer wait for, but for Redis servers, by pid.
+
+        Each process inherits the mark in its environment, whatever has started it.
+        """
+        of_the_test = {pid: each for pid, each in processes().items() if f"{MARK}={self.path}" in each.environment}
+        waited_for = {process.pid for process in self.playbooks if process.poll() is None}
+        while more := {pid for pid, each in of_the_test.items() if each.parent in waited_for} - waited_for:
+            waited_for |= more
+        return {
+            pid: " ".join(each.words)
+            for pid, each in of_the_test.items()
+            if pid not in waited_for and each.name not in NOT_OURS
+        }
 
     def leftovers(self) -> list[t.Any]:
         """Our processes and files that are left on this machine after the runs of this test."""
         private = pathlib.Path(private_directory())
-        return [*self.running(), *(path for path in private.glob("session-*") if path.name in self.sessions())]
+        return [*self.running().values(), *(path for path in private.glob("session-*") if path.name in self.sessions())]
 
     def stop_playbooks(self) -> None:
         """End the playbooks that still run, as they do only after a test that failed."""
@@ -415,12 +451,11 @@ class LocalFleet:
         self.stop_playbooks()
         for server in self.servers.values():
             server.kill()
-        for pid in self.clients():
-            os.kill(pid, signal.SIGTERM)
-        for pid in self._instances():
-            os.kill(pid, signal.SIGKILL)
+        for pid in (*self.running(), *self.instances()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
-    def _instances(self) -> list[int]:
+    def instances(self) -> list[int]:
         """The pids of the servers that the role redis has started, and left after a test that failed."""
         found = []
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
@@ -467,8 +502,8 @@ def fleet(tmp_path: pathlib.Path, bytecode_environment: dict[str, str]) -> t.Ite
     made = LocalFleet(tmp_path, bytecode_environment)
     yield made
     made.stop_playbooks()
-    deadline = time.monotonic() + LAST_PHASE
+    deadline = time.monotonic() + WITHOUT_CONTROLLER
     while (running := made.running()) and time.monotonic() < deadline:
         time.sleep(0.2)
     made.close()
-    assert not running, "something of a run went on after it"
+    assert not running, "something went on after its playbook"

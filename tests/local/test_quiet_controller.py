@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pathlib
 import signal
@@ -11,7 +10,7 @@ import time
 
 import redis
 
-from .conftest import SMALL, daemons_in, free_ports, wait_for, write_inventory
+from .conftest import SMALL, Process, daemons_in, free_ports, processes, wait_for, write_inventory
 
 HOSTS = ("a", "b")
 # Wake-ups are counted during this many requests to one Redis, at the 1,000 per second of SMALL, and again, at most so
@@ -20,29 +19,6 @@ COUNTED, TIMES = 4000, 5
 # Wake-ups per second of each process. The limit leaves room for the end of its start; a playbook whose task waits looks
 # for results 100 times a second.
 MOST = 10
-
-
-@dataclasses.dataclass
-class Process:
-    """What /proc tells of a process."""
-
-    parent: int
-    started: int
-    words: list[str]
-
-
-def processes() -> dict[int, Process]:
-    """Return all processes of this machine by their ids."""
-    found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-                words = (entry / "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            found[int(entry.name)] = Process(int(stat[1]), int(stat[19]), words)
-    return found
 
 
 def wakeups(pid: int) -> int:

@@ -64,7 +64,8 @@ CLAIMING = """
     ansible_python_interpreter: "{{ ansible_playbook_python }}"
   tasks:
     - memstretch.density.host_claim:
-    - ansible.builtin.command: sleep 300
+    - ansible.builtin.wait_for:
+        path: "{{ playbook_dir }}/end"
 """
 
 
@@ -95,6 +96,7 @@ def test_a_second_playbook_is_refused_until_the_first_has_ended(tune, fleet, tmp
             assert "another playbook is changing this host since" in message
         assert differences(before, snapshot()) == {}
         first.kill()
+    (tmp_path / "end").touch()  # what it was waiting with goes on without it
     accepted = tune("restore", "zram")
     assert accepted.status == 0, accepted.output
     assert not os.path.exists("/run/memstretch-0/claim.json")
