@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No host of a fleet holds a run up: each task that runs something on one has a time limit."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import yaml
+
+TASKS = pathlib.Path(__file__).resolve().parents[2] / "roles" / "latency_benchmark" / "tasks"
+# The other modules of the role run on the controller, or on hypervisors that were given a DRAM budget.
+ON_HOSTS = {"memstretch.density.solotest_schedule", "memstretch.density.host_memory_info"}
+
+
+def tasks(document: list[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
+    """Yield the tasks of a file, also those in blocks."""
+    for each in document:
+        yield each
+        for part in ("block", "rescue", "always"):
+            yield from tasks(each.get(part, []))
+
+
+def test_a_task_on_a_host_has_a_time_limit():
+    found = [task for path in TASKS.glob("*.yml") for task in tasks(yaml.safe_load(path.read_text(encoding="utf-8")))]
+    on_hosts = [task for task in found if ON_HOSTS & task.keys()]
+    assert len(on_hosts) >= 13 and [task["name"] for task in on_hosts if "timeout" not in task] == []
+
+
+def test_nothing_else_is_released_before_the_clients():
+    """A host that hangs would delay the clients beyond their start."""
+    schedule = yaml.safe_load((TASKS / "schedule.yml").read_text(encoding="utf-8"))
+    released = [
+        task["name"]
+        for task in schedule
+        if task.get("memstretch.density.solotest_schedule", {}).get("state") == "released"
+    ]
+    assert released[0] == "Release the client of every host" and len(released) == 3
