@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -352,6 +353,51 @@ def test_an_interrupted_run_is_resumed(fleet, number):
     measured_again = starts[1] - starts[0] > 8  # of a schedule, the second phase begins 6 s after the first one
     assert measured_again == (number != signal.SIGKILL)
     assert fleet.leftovers() == []
+
+
+@pytest.mark.long
+def test_what_a_boot_has_removed_is_measured_again(fleet):
+    """What nobody has collected is in /run. The Redis servers of this test keep their data."""
+    fleet.add("a", "b")
+    fleet.variables.update(TWO_CELLS)
+    process = fleet.start(*UNRECORDED)
+    fleet.wait_for_phase(1, process)
+    process.kill()
+    interrupted = fleet.wait(process)
+    shutil.rmtree(fleet.session())
+    wait_for("the clients and the recorder have ended", lambda: not fleet.running())
+    removed = time.time()
+
+    again = fleet.run_playbook(*UNRECORDED)
+    assert again.status == 0, again.output
+    assert again.run == interrupted.run and again.summary["verdict"] == "pass"
+    assert [again.phase(name)["start_at"] > removed for name in again.phase_files[1:]] == [True, True]
+    assert fleet.leftovers() == []
+
+
+# The start of what this host has launched is written much later than it is due.
+_SHELL_THAT_RELEASES_LATE = """\
+#!/bin/sh
+case "$*" in *schedule.start*) sleep 10;; esac
+exec /bin/sh "$@"
+"""
+
+
+@pytest.mark.long
+def test_an_observer_that_is_released_late_delays_no_client(fleet, tmp_path):
+    fleet.add("a", "b")
+    fleet.variables.update(
+        latency_benchmark_lead_seconds=3, latency_benchmark_iterations=5, latency_benchmark_requests=2000
+    )
+    hosts = {name: {"latency_benchmark_port": server.port} for name, server in fleet.servers.items()}
+    hosts["a"].update(latency_benchmark_observer="watcher", latency_benchmark_observer_host="127.0.0.1")
+    hosts["a"]["latency_benchmark_observer_rate"] = 1000
+    watcher = {"ansible_shell_executable": executable(tmp_path / "sh", _SHELL_THAT_RELEASES_LATE)}
+    groups = {"fleet": {"hosts": hosts, "vars": fleet.variables}, "observers": {"hosts": {"watcher": watcher}}}
+    outcome = fleet.run_playbook(inventory=write_inventory(tmp_path / "observed.yml", groups))
+    first = outcome.phase("02-i0-r100-1.json")
+    assert sorted(first["hosts"]) == ["a", "b"] and first["failed"] == {}, outcome.output
+    assert "should have begun" in first["hosts"]["a"]["observed"]["error"]
 
 
 @pytest.mark.long

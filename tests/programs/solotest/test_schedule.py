@@ -383,6 +383,16 @@ def test_a_server_that_refuses_is_not_armed(solotest, tmp_path):
     assert 4 < time.monotonic() - begin < 15
 
 
+def test_a_server_that_cannot_be_reached_yet_is_asked_again(solotest, tmp_path):
+    port = free_port()
+    with following(solotest, tmp_path, port, ["a at=0 requests=10 read_mix=-1"]) as follower:
+        time.sleep(1)
+        assert follower.documents() == []
+        with restarted(port):
+            lines = phases_of(follower.release().finish())
+    assert lines[0]["error"] is None and lines[0]["test"]["requests"]["ok"] == 10
+
+
 def test_a_wrong_password_is_not_asked_twice(solotest, tmp_path):
     with (
         Redis("--requirepass", "secret") as server,

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.host import recorder
+from ansible_collections.memstretch.density.plugins.module_utils.host import recorder, recorder_process
 
 PHASES = [{"name": "one", "at": 0.1, "seconds": 0.3}, {"name": "two", "at": 0.7, "seconds": 0.3}]
 
@@ -80,6 +80,15 @@ def test_it_may_end_the_clients_after_a_phase(session):
     wait_until_it_ends(session)
     phases = recorder.read(str(session), ["one", "two"])["phases"]
     assert phases["one"] and not phases["two"].get("pressure")
+
+
+def test_it_ends_rather_than_write_without_end(session, monkeypatch):
+    monkeypatch.setattr(recorder_process, "MAX_BYTES", 1)
+    ensure(session)
+    release(session)
+    wait_until_it_ends(session)
+    assert (session / recorder.SAMPLES).read_text(encoding="utf-8").count("\n") == 1
+    assert recorder.read(str(session), ["one"])["phases"] == {"one": {}}
 
 
 def test_what_is_unknown_is_none_over_time():

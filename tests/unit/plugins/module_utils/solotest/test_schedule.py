@@ -208,6 +208,16 @@ def test_a_pipe_in_place_of_a_file_holds_nobody(launch, job, name):
     os.unlink(job.file(name))
 
 
+def test_an_endless_output_is_not_read(launch, job, monkeypatch):
+    pid = launch("wait_for_start()")["pid"]
+    monkeypatch.setattr(schedule, "MAX_OUTPUT", 100)
+    with open(job.file(schedule.OUTPUT), "ab") as output:
+        output.write(b"x" * 1000)
+    with pytest.raises(client.ClientError, match="is larger than"):
+        schedule.collect(job, 0, 1, 10)
+    os.kill(pid, signal.SIGTERM)
+
+
 def test_a_machine_without_a_client_is_only_recorded(launch, job):
     assert launch(record=False)["pid"] is None
     release(job)
