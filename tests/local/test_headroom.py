@@ -400,7 +400,7 @@ def test_the_playbook_answers_and_changes_nothing(hypervisor, tmp_path):
     needs_damon()
     before = machine.snapshot()
     with named_loads(tmp_path, ("hot", 0.5), ("hot", 0.05)):
-        outcome = hypervisor.run_playbook("-e", "headroom_ages=1,3,6", "-e", "run_id=look", playbook="headroom")
+        outcome = hypervisor.run_playbook("-e", "headroom_ages=1,3,10,15", "-e", "run_id=look", playbook="headroom")
 
     assert outcome.status == 0, outcome.output
     document = json.loads((hypervisor.results / "look" / "headroom.json").read_text(encoding="utf-8"))
