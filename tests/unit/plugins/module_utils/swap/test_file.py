@@ -102,7 +102,7 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path, make_guard, m
     assert swap.refusals() == [
         f"file: {tmp_path}/open has the mode {mode:04o}, so others than root could replace the swap file"
     ]
-    (tmp_path / "open/below").mkdir()
+    (tmp_path / "open/below").mkdir(0o755)  # whatever the umask is
     unsafe = unsafe_directory(f"{tmp_path}/open/below", "swap file")
     assert unsafe is None if mode == 0o1777 else "could replace the swap file" in unsafe
 
