@@ -41,6 +41,7 @@ options:
       - drives
       - profiles
       - kernel_arguments
+      - masters
       - page_in
       - budget
       - pressure

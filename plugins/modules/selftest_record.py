@@ -38,6 +38,7 @@ options:
       - drives
       - profiles
       - kernel_arguments
+      - masters
       - page_in
       - budget
       - pressure

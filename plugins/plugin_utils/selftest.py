@@ -31,6 +31,7 @@ CHECKS = {
     "drives": "the tools of util-linux and root are needed to look at drives (ansible_become: true)",
     "profiles": "read the playbook's output above",
     "kernel_arguments": "roles/kernel_cmdline/README.md describes the boot loaders that are supported",
+    "masters": "libvirt must answer, and show its VMs to root (ansible_become: true)",
     "page_in": "swap needs room for 32 MiB; selftest_drive must be the path of a drive",
     "budget": "use the other mechanism of the role host_tuning (host_tuning_dram_budget: {mechanism: hugepages})",
     "pressure": "the controller needs a C compiler and hiredis (make setup), the host a Redis server that starts",
@@ -55,6 +56,8 @@ _KEPT = {
     "imdt": ("detected", "reason"),
     "cgroup": ("version", "memory_controller"),
 }
+# Checks that have a line of text for each drive, and for each kind of VM.
+_LISTED = ("drives", "masters")
 _COMMAND_LINE = "kernel.cmdline"
 _MOST_DIFFERENCES = 10
 # A stable path has the serial number of its drive in it.
@@ -148,7 +151,12 @@ def _not_begun(found: _Document) -> dict[str, t.Any]:
     """Explain why there is nothing about a host."""
     if BEGIN in found:
         return _finding(FAILED, found[BEGIN]["reason"], found[BEGIN]["advice"])
-    return _finding(FAILED, "the host did not answer", "read the playbook's output above")
+    return _finding(
+        FAILED,
+        "the host did not answer",
+        "check that the host is on and that Ansible reaches it (ansible HOST -m ansible.builtin.ping, with the same "
+        "-i)",
+    )
 
 
 def _put_back(found: _Document) -> dict[str, t.Any]:
@@ -237,6 +245,8 @@ def document(
         drives.pop("serials", None)
         for drive in [] if host_names else drives.get("drives", []):
             drive.update(path=None, serial=None, summary=None)
+        for group in [] if host_names else each["results"].get("masters", {}).get("found", {}).get("masters", []):
+            group.update(names=None, summary=None)
         for drive in [] if host_names else each["results"].get("page_in", {}).get("found", {}).get("drives", []):
             drive.update(path=None)
     if not host_names:
@@ -284,17 +294,21 @@ def _without(document: t.Any, hidden: t.Mapping[str, str]) -> t.Any:
 
 
 def failures(judged: t.Mapping[str, _Document]) -> list[str]:
-    """Return the names of the failed checks of each host, as "budget on kvm01".
+    """Return the names of the failed checks of each host, as "budget on kvm01"; with why and what to do if none began.
 
     Args:
         judged: from judge(), by host.
     """
     return [
-        f"{name} on {host}"
+        f"{name} on {host}" + (f" ({_because(each)})" if name == BEGIN else "")
         for host, checks in judged.items()
         for name, each in checks.items()
         if each["result"] == FAILED
     ]
+
+
+def _because(each: _Document) -> str:
+    return "; ".join(filter(None, (each["reason"], each["advice"])))
 
 
 def lines(host: str, found: _Document, judged: t.Mapping[str, _Document]) -> list[str]:
@@ -311,8 +325,8 @@ def lines(host: str, found: _Document, judged: t.Mapping[str, _Document]) -> lis
         result = each["result"].upper() if each["result"] == FAILED else each["result"]
         took = f"({each['seconds']:g} s)" if each["seconds"] and each["result"] != SKIPPED else ""
         text.append(f"  {result:7}  {name:{width}}  {each['reason']} {took}".rstrip())
-        if name == "drives":
-            text += [f"  {'':7}  {'':{width}}  {drive['summary']}" for drive in each["found"].get("drives", [])]
+        listed = each["found"].get(name, []) if name in _LISTED else []
+        text += [f"  {'':7}  {'':{width}}  {one['summary']}" for one in listed]
         if each["result"] != PASSED and each["advice"]:
             text.append(f"  {'':7}  {'':{width}}  -> {each['advice']}")
     return text + [f"  {line}" for line in selftest_answers.lines(_answers(found, judged))]

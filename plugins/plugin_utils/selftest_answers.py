@@ -32,6 +32,10 @@ _DRIVE_OR_FILE = (
     "set swap_space_devices to drives that the check drives has no objection to, or take a file with "
     "host_tuning_swap: {kind: file}"
 )
+_OTHER_MASTER = (
+    "change that in the definition of a copy that is shut off (virsh edit), or list such VMs in the group fleet as "
+    "they are"
+)
 # The lanes run on these (docs/support.md).
 _TESTED = {("debian", "12"), ("debian", "13")}
 _SUPPORT = "docs/support.md says what is tested on which system"
@@ -54,7 +58,9 @@ def answers(about: _Document, judged: t.Mapping[str, _Document]) -> list[dict[st
     """
     found = [_system(about["os"]), _reboot(about["os"])] if about.get("os") else []
     for name, each in judged.items():
-        if name == "profiles":
+        if name == "masters":
+            found += [_master(group) for group in each["found"].get("masters", [])]
+        elif name == "profiles":
             found += [_profile(*one) for one in each["found"].get("profiles", {}).items()]
         elif name in _WHAT:
             works = _works(name, each)
@@ -93,6 +99,14 @@ def _profile(name: str, why: str) -> dict[str, t.Any]:
     if _NO_DRIVE_NAMED in why:
         return _answer(what, None, "the inventory names no drive for it", _DRIVE_OR_FILE)
     return _answer(what, not why, why)
+
+
+def _master(group: _Document) -> dict[str, t.Any]:
+    """Tell whether VMs that are alike can be cloned. Their names are not in it: the file may not have them."""
+    number = len(group["names"])
+    what = f"clones of {number} {'VM' if number == 1 else 'VMs'}"
+    what += f" ({', '.join(group['kinds'])})" if group["kinds"] else ""
+    return _answer(what, not group["against"], group["against"], _OTHER_MASTER if group["against"] else "")
 
 
 def _system(system: _Document) -> dict[str, t.Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import typing as t
@@ -22,6 +23,15 @@ SHARES = {"<cputune><shares>1600</shares></cputune>": ""}
 LOG = {
     "<cputune><shares>2048</shares></cputune>": "",
     "<log file='/var/lib/nova/instances/5c3d0f4e/console.log' append='off'/>": "",
+}
+# One that cannot be a master, and three that can.
+OF_THE_SELF_TEST = {
+    "master-topology": {
+        "</disk>": "</disk><disk type='file'><source file='/x'/><target dev='vdb' bus='virtio'/></disk>"
+    },
+    "master-numa-cell": SHARES,
+    "master-sysinfo-serial-log": LOG,
+    "master-uefi": {},
 }
 
 
@@ -44,9 +54,9 @@ def define(lab: Lab) -> t.Iterator[t.Callable[..., Master]]:
     host = lab.hypervisors[0]
     host.run("qemu-img", "create", "-q", "-f", "qcow2", DISK, "64M")
 
-    def run(case: str, **replacements: str) -> Master:
+    def run(case: str, /, name: str = "master", **replacements: str) -> Master:
         text = (CASES / f"{case}.xml").read_text(encoding="utf-8").replace("type='kvm'", "type='qemu'")
-        text = re.sub("<name>.*</name>", "<name>master</name>", text)
+        text = re.sub("<name>.*</name>", f"<name>{name}</name>", text)
         for old, new in replacements.items():
             assert old in text
             text = text.replace(old, new)
@@ -87,6 +97,8 @@ def test_a_master_with_a_topology_gets_other_sizes(define: t.Callable[..., Maste
     for name in NAMES:
         topology = master.definition(name).find("./cpu/topology").attrib
         assert (topology["sockets"], topology["cores"], topology["threads"]) == ("2", "2", "1")
+    logs = [log.get("file") for name in NAMES for log in master.definition(name).iterfind("./devices/serial/log")]
+    assert len(set(logs)) == 2 and all("/fleet-try/clone-try-00" in log for log in logs), logs
 
 
 def test_too_few_vcpus_for_the_cells_are_refused_before_a_clone_exists(define: t.Callable[..., Master]) -> None:
@@ -130,3 +142,33 @@ def test_vms_on_a_bridge_are_found_in_the_arp_table(lab: Lab, network: dict[str,
         lab.run_module(state="absent", image=None, memory=None)
     finally:
         host.run("ip", "link", "delete", "br0")
+
+
+def test_the_self_test_says_which_vms_could_be_masters(
+    lab: Lab, define: t.Callable[..., Master], tmp_path: pathlib.Path
+) -> None:
+    """Those of UEFI, NUMA and OpenStack kind could; one with two disks could not. Nothing is defined."""
+    host = lab.hypervisors[0]
+    for case, changes in OF_THE_SELF_TEST.items():
+        define(case, name=case, **changes)
+    before = {name: host.virsh("dumpxml", "--inactive", name) for name in host.vms()}
+    try:
+        variables = json.dumps({"results_dir": str(tmp_path), "selftest_checks": ["masters"]})
+        outcome = lab.run_playbook("selftest", "-e", variables)
+        assert outcome.status == 0, outcome.output
+        assert {name: host.virsh("dumpxml", "--inactive", name) for name in host.vms()} == before
+    finally:
+        for name in OF_THE_SELF_TEST:
+            host.virsh("undefine", name, "--nvram")
+    text = (tmp_path / "selftest" / "selftest.json").read_text(encoding="utf-8")
+    assert not any(name in text for name in OF_THE_SELF_TEST), "names of VMs are left out of the file"
+    made = json.loads(text)["hosts"]["host-1"]
+    assert made["results"]["masters"]["reason"] == "3 of 4 VMs could be the master of a fleet", made["results"]
+    works = {each["what"]: (each["works"], each["why"]) for each in made["works"] if "clones of" in each["what"]}
+    assert works == {
+        "clones of 1 VM (1 NUMA cell)": (True, ""),
+        "clones of 1 VM (UEFI)": (True, ""),
+        "clones of 1 VM (i440fx, OpenStack Nova)": (True, ""),
+        "clones of 1 VM (i440fx)": (False, "the master has 2 disks; it must have exactly one"),
+    }
+    assert "master-topology | i440fx | the master has 2 disks" in outcome.output

@@ -109,7 +109,8 @@ def test_guest_arguments_need_a_vm(host, vm, expected):
 
 def test_a_host_that_never_answered_fails_once():
     judged = selftest.judge({}, ALL)
-    assert selftest.failures({"kvm01": judged}) == ["begin on kvm01"]
+    (failure,) = selftest.failures({"kvm01": judged})
+    assert failure.startswith("begin on kvm01 (the host did not answer; check that") and "builtin.ping" in failure
     assert {judged[name]["result"] for name in (*ALL, "put_back")} == {"skipped"}
     judged = selftest.judge({"begin": finding("failed", "no root", "become")}, ALL)
     assert judged["begin"]["reason"] == "no root" and judged["begin"]["advice"] == "become"
@@ -118,7 +119,7 @@ def test_a_host_that_never_answered_fails_once():
 def test_a_host_that_answered_and_then_could_not_begin_fails_once(host):
     found = {name: host[name] for name in ("about", "before", "after")}
     judged = selftest.judge({**found, "begin": finding("failed", "/var/lib cannot be written")}, ALL)
-    assert selftest.failures({"kvm01": judged}) == ["begin on kvm01"]
+    assert selftest.failures({"kvm01": judged}) == ["begin on kvm01 (/var/lib cannot be written)"]
     assert judged["clock"]["result"] == "skipped" and judged["put_back"]["result"] == "passed"
 
 
@@ -149,6 +150,8 @@ def named(host):
     """Two hosts whose findings have names, addresses and serial numbers in them."""
     drive = {"path": "/dev/disk/by-id/nvme-X_S123", "serial": "S123", "model": "X", "against": ["is S123, in use"]}
     host["drives"] = finding("passed", drives=[drive], serials=["S123"])
+    group = {"names": ["web-of-acme"], "kinds": ["UEFI"], "against": "", "summary": "web-of-acme | UEFI"}
+    host["masters"] = finding("passed", masters=[group])
     host["clock"] = finding("failed", "kvm01 (192.0.2.7) is not kvm010; ask kvm01.example.com or 192.0.2.70, not kvm02")
     host["vm"] = finding("passed", "kvm01: 5 of 12", number=12)
     return {"kvm01": host, "kvm02": {}}
@@ -165,7 +168,7 @@ def test_names_addresses_and_serial_numbers_are_not_in_the_file(named):
     }
     assert first["vm"]["found"] == {"number": 12}
     text = json.dumps(made)
-    assert not any(word in text for word in ("S123", "192.0.2.7 ", "example.com"))
+    assert not any(word in text for word in ("S123", "acme", "192.0.2.7 ", "example.com"))
     assert named == before
 
 
@@ -225,7 +228,7 @@ def test_a_path_in_a_reason_is_hidden_too(host):
 
 def test_names_stay_if_they_are_wanted(named):
     made = selftest.document(named, ALL, True, {})
-    assert list(made["hosts"]) == ["kvm01", "kvm02"]
+    assert list(made["hosts"]) == ["kvm01", "kvm02"] and "web-of-acme" in json.dumps(made)
     assert made["hosts"]["kvm01"]["results"]["drives"]["found"]["drives"][0]["serial"] == "S123"
 
 
@@ -274,3 +277,11 @@ def test_each_drive_has_a_line_of_its_own(host):
     host["drives"] = finding("passed", "1 of 2 drives could hold swap", drives=[{"summary": "a | b"}, {"summary": "c"}])
     text = selftest.lines("kvm01", host, selftest.judge(host, ["drives"]))
     assert [line.strip() for line in text[2:4]] == ["a | b", "c"], text
+
+
+def test_vms_that_are_alike_have_a_line(host):
+    host["masters"] = finding(
+        "passed", "1 of 2", masters=[{"names": ["a", "b"], "kinds": [], "against": "", "summary": "a, b | could be"}]
+    )
+    text = selftest.lines("kvm01", host, selftest.judge(host, ["masters"]))
+    assert text[2].strip() == "a, b | could be", text

@@ -96,6 +96,19 @@ def test_a_check_that_check_mode_skips_says_nothing_of_the_host():
     assert said["works"] is None
 
 
+def test_vms_that_are_alike_have_an_answer_without_their_names():
+    groups = [
+        {"names": ["a"], "kinds": ["UEFI", "2 NUMA cells"], "against": ""},
+        {"names": ["b", "c"], "kinds": [], "against": "the master has 2 disks"},
+    ]
+    said = answers(masters=each("passed", masters=groups))
+    assert said["clones of 1 VM (UEFI, 2 NUMA cells)"]["works"] is True
+    refused = said["clones of 2 VMs"]
+    assert (refused["works"], refused["why"]) == (False, "the master has 2 disks") and "virsh edit" in refused[
+        "instead"
+    ]
+
+
 def test_checks_of_the_way_to_the_host_say_nothing_of_it():
     assert (
         answers(transport=each("failed"), page_in=each("skipped"), put_back=each("passed")).keys() == answers().keys()
