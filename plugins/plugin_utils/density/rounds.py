@@ -87,15 +87,22 @@ def ends(density: int, surely: Rounds, not_fails: Rounds) -> Ends:
 def summed(ramps: t.Sequence[Crossing]) -> Crossing:
     """Return where several machines cross their limits together in one round, in which their ramps run side by side.
 
-    Each carries whole hosts, so whole hosts are added; only the sum has a fraction.
+    Each carries whole hosts, so whole hosts are added; only the sum has a fraction. It lies in its step where the
+    machines lie in theirs on average, larger steps counting more.
     """
-    others = len(ramps) - 1
-    whole = sum(_whole(math.log(each.size)) for each in ramps)
-    size = _between(whole, statistics.fmean(_fraction(each.size) for each in ramps))
+    low, high = sum(each.low for each in ramps), sum(each.high for each in ramps) - (len(ramps) - 1)
+    if high < math.inf and all(each.low for each in ramps):
+        widths = [each.high - each.low for each in ramps]
+        places = [math.log(each.size / each.low) / math.log(each.high / each.low) for each in ramps]
+        place = sum(place * width for place, width in zip(places, widths)) / sum(widths)
+        size = low * (high / low) ** place
+    else:
+        whole = sum(_whole(math.log(each.size)) for each in ramps)
+        size = _between(whole, statistics.fmean(_fraction(each.size) for each in ramps))
     return Crossing(
         size=size,
-        low=sum(each.low for each in ramps),
-        high=sum(each.high for each in ramps) - others,
+        low=low,
+        high=high,
         scatter=math.hypot(*(each.size * each.scatter for each in ramps)) / size,
     )
 
