@@ -1,16 +1,17 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Machines behind real sshd processes, on which an ordinary user becomes root with sudo.
+"""Machines behind real sshd processes, on which an ordinary user becomes root with sudo and a password.
 
 Each is this machine in namespaces of its own: with another network, name and boot id, its own files in /etc, /run and
-/var/lib, and a part of the memory controller as its root.
+/var/lib, and a part of the memory controller as its root. Its user's login prints, and nothing resolves its name.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import typing as t
 import uuid
 
 import yaml
+from noisy_login import BASHRC, PASSWORD, SUDO_DEFAULTS
 
 from .ssh_guests import CONTROLLER, READY_S, SshGuests, run
 
@@ -27,7 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
 USER = "memstretch-admin"
 GONE_S = 10
-SUDOERS = f"root ALL=(ALL:ALL) ALL\n{USER} ALL=(ALL:ALL) NOPASSWD: ALL\n"
+SUDOERS = f"{SUDO_DEFAULTS}root ALL=(ALL:ALL) ALL\n{USER} ALL=(ALL:ALL) ALL\n"
 FILES = "passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
 
 
@@ -74,6 +76,7 @@ class SshMachines:
         (etc / "nsswitch.conf").write_text(FILES, encoding="utf-8")
         (own / "boot_id").write_text(f"{uuid.uuid4()}\n", encoding="ascii")
         home.mkdir()
+        (home / ".bashrc").write_text(BASHRC, encoding="utf-8")
         (own / "sshd.conf").write_text(
             f"HostKey {self.path / 'host_key'}\nAuthorizedKeysFile {self.path / 'key.pub'}\n"
             f"ListenAddress {self.addresses[name]}:22\nStrictModes no\nUsePAM no\nPidFile none\n"
@@ -86,7 +89,7 @@ class SshMachines:
             f"mount --bind {own / 'boot_id'} /proc/sys/kernel/random/boot_id\nmount -t tmpfs -o mode=755 tmpfs /run\n"
             f"mkdir /run/sshd\nrm -rf /var/lib/memstretch\nhostname {name}\n"
             f"useradd --no-create-home --home-dir={home} --shell=/bin/bash {USER}\n"
-            f"echo {USER}:{uuid.uuid4()} | chpasswd\nchown {USER}: {home}\n"
+            f"echo {shlex.quote(f'{USER}:{PASSWORD}')} | chpasswd\nchown -R {USER}: {home}\n"
             f"exec {sshd} -D -E {own / 'sshd.log'} -f {own / 'sshd.conf'}\n"
         )
         (own / "start").write_text(script, encoding="utf-8")
@@ -114,6 +117,7 @@ class SshMachines:
         """Return how Ansible reaches all of them, but for their addresses."""
         return {
             "ansible_user": USER,
+            "ansible_become_password": PASSWORD,
             "ansible_ssh_private_key_file": str(self.path / "key"),
             "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
             "ansible_python_interpreter": "/usr/bin/python3",
