@@ -191,7 +191,11 @@ def test_a_killed_benchmark_goes_on_after_its_last_finished_repetition(fleet, di
     fleet.variables.update(writeback_benchmark_repetitions=3, writeback_benchmark_dirty_bytes=["16M"])
     process = fleet.start("-e", "run_id=resumed", playbook="writeback")
     finished = disk / "memstretch-writeback.json"
-    module = wait_for("a repetition is kept", lambda: finished.exists() and module_above_fio(disk), process)
+    module = wait_for(
+        "the flood after a repetition that is kept",
+        lambda: finished.exists() and module_above_fio(disk, "flood"),
+        process,
+    )
     os.kill(module, signal.SIGKILL)
     assert fleet.wait(process).status == 2
     first = json.loads(finished.read_text(encoding="utf-8"))["kept"]["repetitions"]
@@ -302,14 +306,15 @@ def test_a_killed_benchmark_on_a_tuned_host_is_undone_in_any_order(fleet, disk, 
     assert not RECORDS.exists() and not list(disk.iterdir())
 
 
-def module_above_fio(place):
-    """Return the pid of the module whose fio writes to a directory, or None."""
+def module_above_fio(place, name=""):
+    """Return the pid of the module whose fio writes to a directory, or None; name is that of its job."""
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             if (
                 entry.name.isdigit()
                 and (entry / "comm").read_text(encoding="ascii").strip() == "fio"
                 and str(place) in os.readlink(entry / "cwd")
+                and f"--name={name}" in (entry / "cmdline").read_text(encoding="utf-8")
             ):
                 parent = int((entry / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
                 if pathlib.Path(f"/proc/{parent}/comm").read_text(encoding="ascii").startswith("python"):
