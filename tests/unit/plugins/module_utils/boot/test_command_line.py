@@ -244,7 +244,7 @@ def test_a_change_that_cannot_be_undone_keeps_its_record_and_is_finished_later(h
 
 def test_a_record_that_cannot_be_written_leaves_everything_as_it_was(host):
     before = host.files()
-    (host.root / "state").mkdir()
+    (host.root / "state").mkdir(mode=0o700)
     (host.root / "state" / "kernel_cmdline.json.memstretch-new").mkdir()
     with pytest.raises(OSError, match="kernel_cmdline.json"):
         host.command_line("rcu_nocbs=all").change()
