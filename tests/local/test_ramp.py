@@ -146,7 +146,7 @@ def test_in_dram_a_ramp_ends_where_the_kernel_kills_the_next_server(ramp):
         }
         counts = {**requests(window, "hosts"), **requests(window, "references")}
         assert min(counts.values()) > 0 and all(len(load["seconds"]) == 1 for load in window["hosts"].values())
-    shutil.rmtree(found.path)
+    shutil.rmtree(found.path, ignore_errors=True)  # the conductor does the same as soon as it sees that
     wait_for("the conductor's end", lambda: not found.is_running())
     assert found.left() == []
 
@@ -374,7 +374,7 @@ def test_whatever_ends_a_ramp_nothing_is_left(ramp, how):
         end = found.end()
         assert end["kind"] == "interrupted" and end["message"] == {"stop": "enough", "signal": "ended by a signal"}[how]
         assert [each for each in found.left() if each != str(found.path)] == []
-        shutil.rmtree(found.path)
+        shutil.rmtree(found.path, ignore_errors=True)
     wait_for("the conductor's end", lambda: not found.is_running())
     assert found.left() == []
 

@@ -68,6 +68,9 @@ def plant_a_wrong_clock(fleet: LocalFleet) -> None:
 def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: None) -> None:
     plant_a_killed_self_test()
     plant_a_wrong_clock(fleet)
+    # Where somebody else has set DAMON up, headroom leaves it alone.
+    kdamonds = pathlib.Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
+    may_look = kdamonds.exists() and kdamonds.read_text(encoding="ascii").strip() == "0"
     outcome = fleet.run_playbook(playbook="selftest", inventory=inventory(fleet))
     assert outcome.status != 0
     assert f"1 of 14 checks failed: clock on {HOST}" in outcome.output, outcome.output
@@ -85,7 +88,7 @@ def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: 
         "page_in": "skipped",
         "budget": "passed",
         "pressure": "passed",
-        "headroom": "passed" if pathlib.Path("/sys/kernel/mm/damon").is_dir() else "skipped",
+        "headroom": "passed" if may_look else "skipped",
         "vm": "skipped",
         "guest_arguments": "skipped",
         "put_back": "passed",
