@@ -28,7 +28,7 @@ LONG_LANES = {
     "fleet-long": 5,
     "systemd-long": 4,
     "unit-long": 1,
-    "release": 4,
+    "release": 9,
     "host": 30,
     "guests": 20,
     "redis": 19,
