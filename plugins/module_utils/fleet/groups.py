@@ -15,7 +15,7 @@ import fnmatch
 import os
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CGROUP_V1
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CGROUP_V1, group_of_process
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, set_kernel_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import SERVER_EXECUTABLES
@@ -123,17 +123,10 @@ def own_groups(files: HostFiles) -> list[str]:
         return []
     owned: dict[str, bool] = {}
     for pid in filter(str.isdigit, files.names("/proc")):
-        group = _group_of(files, pid)
+        group = group_of_process(files, int(pid))
         if group and group != "/":
             owned[group] = owned.get(group, True) and _is_fleet(files, pid, group)
     return sorted(group for group, is_own in owned.items() if is_own)
-
-
-def _group_of(files: HostFiles, pid: str) -> str | None:
-    """Return the group of the memory controller that a process is in; None if it has ended."""
-    lines = (files.text(f"/proc/{pid}/cgroup") or "").splitlines()
-    found = (line.split(":", 2) for line in lines)
-    return next((path for _number, controllers, path in found if "memory" in controllers.split(",")), None)
 
 
 def _is_fleet(files: HostFiles, pid: str, group: str) -> bool:

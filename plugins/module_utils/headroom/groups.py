@@ -8,23 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
+from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import group_of_process
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 
 class NoGroup(Exception):
     """A unit has no control group of its own; the text is the reason."""
-
-
-def of_process(files: HostFiles, pid: int) -> str | None:
-    """Return the path of the control group that a process's memory is charged to; None if it has ended."""
-    version_2 = None
-    for line in (files.text(f"/proc/{pid}/cgroup") or "").splitlines():
-        number, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
-            return path
-        if number == "0":
-            version_2 = path
-    return version_2
 
 
 def of_units(files: HostFiles, units: t.Sequence[Unit], known: t.Callable[[str], bool]) -> list[list[str]]:
@@ -40,7 +29,7 @@ def of_units(files: HostFiles, units: t.Sequence[Unit], known: t.Callable[[str],
     owners = {pid: number for number, unit in enumerate(units) for pid in unit.pids}
     inside: dict[str, set[int | None]] = {}
     for name in files.names("/proc"):
-        path = of_process(files, int(name)) if name.isdigit() else None
+        path = group_of_process(files, int(name)) if name.isdigit() else None
         if path is not None:
             inside.setdefault(_nearest(path, known), set()).add(owners.get(int(name)))
     found: list[list[str]] = [[] for _unit in units]

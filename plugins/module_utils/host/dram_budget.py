@@ -253,6 +253,18 @@ def group_path(group: str) -> str:
     return "/".join("-".join(parts[:depth]) + ".slice" for depth in range(1, len(parts) + 1))
 
 
+def group_of_process(files: HostFiles, pid: int) -> str | None:
+    """Return the path of the control group that a process's memory is charged to; None if it has ended."""
+    version_2 = None
+    for line in (files.text(f"/proc/{pid}/cgroup") or "").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            return path
+        if number == "0":
+            version_2 = path
+    return version_2
+
+
 class CgroupFiles:
     """The files of one control group, in version 1 or 2."""
 

@@ -9,6 +9,7 @@ import collections
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.answer import NEAR, OVER, SAFE, UNKNOWN
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html, index
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Chart, Section, Table
@@ -19,7 +20,7 @@ CHARTED = 60
 # From here on, the endurance that a drive has used is named as a doubt.
 WORN_PERCENT = 80
 FILE = "headroom.json"
-_WORST_FIRST = ("over", "near", "unknown", "safe")
+_WORST_FIRST = (OVER, NEAR, UNKNOWN, SAFE)
 
 _Document = t.Mapping[str, t.Any]
 
