@@ -50,12 +50,8 @@ exec chroot "$@"
 """
 
 
-def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = (), sources: Sequence[str] = ()) -> None:
-    """Install the system, with a user who may use sudo, and further packages.
-
-    Args:
-        sources: of apt; those of this machine if there are none.
-    """
+def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> None:
+    """Install the system, with a user who may use sudo, and further packages."""
     debian_image.run(
         "unshare",
         "--mount",
@@ -65,7 +61,7 @@ def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = (), source
         suite,
         tree,
         "-",
-        text="\n".join(sources or debian_image.apt_sources(suite)) + "\n",
+        text="\n".join(debian_image.apt_sources(suite)) + "\n",
     )
     for name in SHARED:
         if (pathlib.Path("/") / name).is_file():

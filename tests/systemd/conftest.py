@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
@@ -78,16 +77,10 @@ class Host:
 
 @pytest.fixture(scope="session")
 def host(needs_root: None) -> t.Iterator[Host]:
-    with booted("bookworm") as found:
-        yield found
-
-
-@contextlib.contextmanager
-def booted(suite: str) -> t.Iterator[Host]:
-    """Boot a machine for a while. Before that, restore what a killed lane has left."""
-    for machine in Machine.left():
-        put_back(machine)
-    machine = Machine.install(suite)
+    """Boot a machine. Before that, restore what a killed lane has left."""
+    for left in Machine.left():
+        put_back(left)
+    machine = Machine.install()
     try:
         machine.boot()
         yield Host(machine)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Debian or Ubuntu that is booted by its own systemd in namespaces of this machine, so it runs at native speed.
+"""A Debian 12 that is booted by its own systemd in namespaces of this machine, so it runs at native speed.
 
 Its processes, mounts, names and control groups are its own. It shares kernel and network with this machine, and so
 memory, swap, kernel settings and ports. Its user has a sudo password, a umask of 0002, no /usr/sbin in the path, as
@@ -87,16 +87,7 @@ cd /
 umount -l run/before
 exec env -i PATH=/usr/sbin:/usr/bin container= /lib/systemd/systemd --system </dev/null >/var/log/console 2>&1
 """
-# systemd of Debian 13 boots with control groups of version 1 if it is told so twice.
-COMMAND_LINE = "systemd.show_status=0 systemd.unified_cgroup_hierarchy={} SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
-UBUNTU = "[signed-by=/usr/share/keyrings/ubuntu-archive-keyring.gpg] http://{}.ubuntu.com/ubuntu noble{} main universe"
-# The apt sources of systems whose packages are not in those of this machine.
-SOURCES = {
-    "noble": [
-        f"deb {UBUNTU.format(host, part)}"
-        for host, part in (("archive", ""), ("archive", "-updates"), ("security", "-security"))
-    ]
-}
+COMMAND_LINE = "systemd.show_status=0 systemd.unified_cgroup_hierarchy={}"
 # systemd's own generator of units from fstab. It takes the empty variable, and a control group below the root, for a
 # container.
 FSTAB_GENERATOR = """#!/bin/sh
@@ -147,12 +138,12 @@ class Machine:
         self.process: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def install(cls, suite: str = "bookworm") -> Machine:
+    def install(cls) -> Machine:
         """Install a new machine in a directory that every user can enter."""
         machine = cls(pathlib.Path(tempfile.mkdtemp(dir=PLACE, prefix=PREFIX)))
         machine.path.chmod(0o755)
         try:
-            bare.install(suite, machine.tree, PACKAGES, SOURCES.get(suite, []))
+            bare.install("bookworm", machine.tree, PACKAGES)
             machine._configure()
         except BaseException:
             machine.remove()
@@ -212,16 +203,12 @@ class Machine:
         (self.tree / "etc/systemd/journald.conf.d").mkdir(exist_ok=True)
         (self.tree / "etc/systemd/journald.conf.d/audit.conf").write_text("[Journal]\nAudit=\n", encoding="utf-8")
 
-    def boot(self, version: int = 0) -> None:
-        """Boot it, and wait until all of its units have started.
-
-        Args:
-            version: of its control groups; 0 is that of the memory controller of this machine.
-        """
-        unified = "1" if version == 2 or not has_version_1() else "0"
+    def boot(self) -> None:
+        """Boot it, and wait until all of its units have started."""
+        version_1 = (GROUPS / "memory").is_dir()
         self.process = subprocess.Popen(
             ["unshare", "--cgroup", "--fork", "--kill-child", "--pid", "--mount", "--uts", "--ipc"]
-            + ["sh", "-c", ENTER, "sh", str(self.tree), COMMAND_LINE.format(unified)],
+            + ["sh", "-c", ENTER, "sh", str(self.tree), COMMAND_LINE.format("0" if version_1 else "1")],
             preexec_fn=self._join_groups,
             start_new_session=True,
         )
@@ -361,11 +348,6 @@ class Machine:
                 time.sleep(0.05)  # its last process is ending
             else:
                 return
-
-
-def has_version_1() -> bool:
-    """Decide whether the memory controller of this machine is in version 1 of control groups, and not in version 2."""
-    return (GROUPS / "memory").is_dir()
 
 
 def descendants(pid: int) -> list[int]:
