@@ -91,6 +91,10 @@ options:
     description: How long a ramp waits in seconds for a machine from which no CPU time is stolen, 0 to 86,400. By
       default 300.
     type: raw
+  max_stolen:
+    description: The share of a CPU's time that other machines may take in a window, 0 to 1. By default 0.0025. A window
+      in which they took more is disturbed, and counts for nothing.
+    type: raw
   hold:
     description: Minutes for which the density is held at the end, 0 to 1440. By default 0. If it does not hold, a
       smaller fleet is held.

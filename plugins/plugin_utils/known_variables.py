@@ -26,6 +26,7 @@ USER_VARIABLES = frozenset(
         "density_id",
         "density_hold",
         "density_max",
+        "density_max_stolen",
         "density_once",
         "density_plan_baseline_run",
         "density_plan_density",

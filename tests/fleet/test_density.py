@@ -24,7 +24,9 @@ SETTINGS = {
     "density_rounds": 1,
     "density_window": 1,
     "density_settle": 3,
-    "density_wait": 30,
+    "density_wait": 0,
+    # A noisy machine must not fail a test.
+    "density_max_stolen": 1,
     "density_id": "two",
     "slo": "absolute",
     "latency_benchmark_slo_avg_us": 1e8,
@@ -86,10 +88,6 @@ def test_each_machine_has_a_density_and_all_have_one_together(machines: SshMachi
         "client_program_cache_directory": str(machines.path / "cache"),
     }
     status, output = machines.playbook("density", groups, "-e", json.dumps(given))
-    if "note: unchanged: no ramp has a clean window" in output:
-        assert status != 0 and "the machine was not quiet" in output, output[-4000:]
-        assert not any((group / "memstretch-ramp").exists() for group in machines.groups.values())
-        pytest.skip("other machines took CPU time from this one in each window of a ramp, so that there is no density")
     assert status == 0, output[-4000:]
     whole = json.loads((results / "two" / "density.json").read_text(encoding="utf-8"))
     jsonschema.validate(whole, SCHEMA)

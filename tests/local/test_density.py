@@ -24,7 +24,9 @@ SMALL = {
     "density_references": 2,
     "density_window": 1,
     "density_settle": 3,
-    "density_wait": 30,
+    "density_wait": 0,
+    # A noisy machine must not fail a test.
+    "density_max_stolen": 1,
     "density_id": "small",
     "slo": "absolute",
     "latency_benchmark_slo_avg_us": 1e8,
@@ -61,10 +63,6 @@ def test_a_density_is_measured_shown_and_published_and_the_machine_restored(flee
     jsonschema.validate(ramp, {**SCHEMA["$defs"]["ramp"], "$defs": SCHEMA["$defs"]})
     assert found["restored"] is True and found["finished"] is True
     dram, zram = found["arms"]
-    if dram["density"] is None:
-        points = [point for each in dram["rounds"] for point in each["points"]]
-        assert points and all(point["disturbed"] for point in points) and not dram["quiet"]
-        pytest.skip("other machines took CPU time from this one in each window, so that there is no density")
     assert (dram["name"], dram["cause"]) == ("dram", "capacity") and 3 <= dram["density"] <= 5
     assert zram["density"] > dram["density"] and zram["ratio"]["ratio"] > 1
     assert ramp["end"]["kind"] == "does_not_fit" and ramp["end"]["machine"] == "this_machine"

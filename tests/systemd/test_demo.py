@@ -27,6 +27,4 @@ def test_a_user_with_a_sudo_password_gets_an_answer(host: Host) -> None:
     assert [arm["name"] for arm in document["arms"]] == ["dram", "zram"]
     assert [ramp["realtime"] for ramp in document["ramps"]] == [True, True], "the clients had real-time priority"
     without = [arm for arm in document["arms"] if arm["density"] is None]
-    if without and not any(arm["quiet"] for arm in without):
-        pytest.skip("other machines took CPU time from this one in too many windows, so that there is no density")
     assert not without, [(arm, [ramp["end"] for ramp in document["ramps"]]) for arm in without]

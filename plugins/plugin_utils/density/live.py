@@ -85,7 +85,7 @@ def known(answer: _Document) -> str:
         return f"So far: {answer['no_plateau']}" if answer["no_plateau"] else "So far: nothing is known"
     arms = [arm for arm in answer["arms"] if arm["density"] is not None]
     if not arms:
-        return "So far: no ramp has a clean window"
+        return f"So far: no density, since {sentence.no_clean_window(answer['arms'])}"
     texts = []
     for arm in arms:
         times = sentence.ratio(arm)

@@ -37,7 +37,19 @@ def sentence(answer: _Document) -> str:
     if answer["no_plateau"] and not answer["arms"]:
         return f"No density: {answer['no_plateau']}."
     shown = _shown(answer)
-    return _of_arm(answer, *shown) if shown else "No density: no ramp has a clean window."
+    return _of_arm(answer, *shown) if shown else f"No density: {no_clean_window(answer['arms'])}."
+
+
+def no_clean_window(arms: t.Iterable[_Document]) -> str:
+    """Return what was wrong with the windows of arms that have no density, and what to do about it."""
+    steps = [point for arm in arms for ramp in arm["rounds"] for point in ramp["points"] if point["kind"] == "step"]
+    reasons = [point["disturbed"] for point in steps if point["disturbed"]]
+    if not reasons:
+        return "the ramps ended before they had a window"
+    return (
+        f"each of the {counted(len(steps), 'window')} was disturbed (the last: {reasons[-1]}); measure again when the "
+        "machine is quiet"
+    )
 
 
 def details(answer: _Document) -> str:
@@ -130,7 +142,7 @@ def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
         yield "the machine was not quiet; more than a third of the windows of a ramp were disturbed"
     if arm["density"] is None:
         if arm["rounds"]:
-            yield "no ramp has a clean window"
+            yield no_clean_window([arm])
         return
     if answer["definition"]["objective"]["kind"] != RELATIVE and arm["interval"]:
         yield (

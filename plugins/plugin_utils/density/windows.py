@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import DEFAULTS
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram
 
 _Document = t.Mapping[str, t.Any]
 
-# A window in which a neighbour took a larger share of one CPU is disturbed. The kernel counts hundredths of a second,
-# so one tick alone says nothing.
-STOLEN = 0.0025
+# The kernel counts stolen time in hundredths of a second, so one tick alone says nothing.
 _TICKS = 2
 # The charged DRAM may exceed the budget by this share at most (docs/measurement.md).
 OVER_BUDGET = 1.02
@@ -72,19 +71,25 @@ def windows(ramp: _Document, without: t.Container[str] = ()) -> list[Window]:
             document=each,
             fleet=figures(load for name, load in each["hosts"].items() if name not in without),
             references=figures(each["references"].values()),
-            disturbed=disturbed(each, ramp.get("budget_bytes")),
+            disturbed=disturbed(each, ramp.get("budget_bytes"), ramp.get("stolen_limit", DEFAULTS["stolen_limit"])),
         )
         for each in ramp["windows"]
     ]
 
 
-def disturbed(window: _Document, budget: int | None) -> str:
-    """Return why a window cannot be used; empty if it can be."""
+def disturbed(window: _Document, budget: int | None, stolen_limit: float) -> str:
+    """Return why a window cannot be used; empty if it can be.
+
+    Args:
+        window: of the record of a ramp.
+        budget: DRAM of the fleet in bytes.
+        stolen_limit: the share of one CPU that neighbours may take.
+    """
     if window.get("disturbed"):
         return window["disturbed"]
     for name, sample in window["machines"].items():
         share, ticks = sample.get("stolen_cpu"), sample.get("stolen_ticks")
-        if share is not None and share > STOLEN and (ticks is None or ticks >= _TICKS):
+        if share is not None and share > stolen_limit and (ticks is None or ticks >= _TICKS):
             return f"{share:.2%} of a CPU of {name} was stolen".replace("%", " %", 1)
     over = over_budget(window, budget)
     if over:

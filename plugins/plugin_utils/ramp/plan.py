@@ -27,6 +27,7 @@ _PLAN_NAMES = {
     "density_window": "window_seconds",
     "density_settle": "settle_seconds",
     "density_wait": "wait_seconds",
+    "density_max_stolen": "stolen_limit",
     "density_touch": "touch_seconds",
 }
 RANGES: Ranges = {

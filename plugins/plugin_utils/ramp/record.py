@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import DEFAULTS
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import (
     LONGEST_TEXT,
     HistogramError,
@@ -224,6 +225,7 @@ class Record:
             "finished_at": None,
             "load": plan["load"],
             "budget_bytes": plan["budget_bytes"],
+            "stolen_limit": plan.get("stolen_limit", DEFAULTS["stolen_limit"]),
             "step_factor": 1 + plan["growth"],
             "realtime": None,
             "groups": None,

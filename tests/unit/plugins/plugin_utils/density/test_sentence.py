@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from synthetic_ramps import dram, ramp, tier
 
-from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import live, sentence
 
 from .judging import judged
 
@@ -36,6 +36,22 @@ def test_servers_that_were_not_judged_alone_are_not_said_to_meet_the_objective(d
 
 def test_without_a_density_there_are_no_details():
     assert sentence.details(judged([ramp("dram", 1, [2, 3], wall=4)], ("dram",))) == ""
+
+
+def test_without_a_quiet_window_the_sentence_says_what_the_machine_did():
+    sizes, limits = [8, 9, 10], {"kind": "absolute", "avg_us": 120.0, "p99_us": 1e6}
+    found = judged([ramp("dram", 1, sizes, stolen=dict.fromkeys(sizes, 0.05))], ("dram",), objective=limits)
+    reason = (
+        "each of the 3 windows was disturbed (the last: 5.00 % of a CPU of this_machine was stolen); measure again "
+        "when the machine is quiet"
+    )
+    assert sentence.sentence(found) == f"No density: {reason}."
+    assert f"DRAM alone: {reason}" in sentence.notes(found)
+    assert live.known(found) == f"So far: no density, since {reason}"
+
+
+def test_ramps_that_ended_at_once_have_no_density():
+    assert "the ramps ended before they had a window" in sentence.no_clean_window([{"rounds": []}])
 
 
 def test_a_table_has_a_row_for_each_profile(decided):

@@ -34,16 +34,16 @@ def test_stolen_time_needs_two_ticks_of_a_cpu():
     (window,) = ramp("zram", 1, [10])["windows"]
     sample = window["machines"]["this_machine"]
     sample.update(stolen_cpu=0.0026, stolen_ticks=1)
-    assert disturbed(window, None) == ""
+    assert disturbed(window, None, 0.0025) == ""
     sample.update(stolen_cpu=0.005, stolen_ticks=2)
-    assert disturbed(window, None) == "0.50 % of a CPU of this_machine was stolen"
+    assert disturbed(window, None, 0.0025) == "0.50 % of a CPU of this_machine was stolen"
 
 
 def test_a_window_over_its_budget_cannot_be_used():
     (window,) = ramp("zram", 1, [10])["windows"]
     assert over_budget(window, 256 * 2**20) == 0
     assert over_budget(window, 200 * 2**20) == pytest.approx(0.28)
-    assert disturbed(window, 200 * 2**20) == "the charged DRAM was 28 % above the budget"
+    assert disturbed(window, 200 * 2**20, 0.0025) == "the charged DRAM was 28 % above the budget"
 
 
 def test_a_third_of_the_windows_may_be_disturbed():
