@@ -30,6 +30,11 @@ options:
         ignores C(run_once).
     type: bool
     default: false
+  playbook:
+    description: Whether this is a playbook of this collection. Then a variable of the command line is refused if its name
+      is nearly that of a variable of these playbooks, such as C(profil).
+    type: bool
+    default: false
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -198,6 +198,20 @@ def misspelt(names: t.Iterable[str]) -> dict[str, str]:
     return found
 
 
+def nearly_of_playbooks(names: t.Iterable[str]) -> dict[str, str]:
+    """Return the names of the command line that are nearly a variable of a playbook, each with that variable.
+
+    Args:
+        names: names of extra variables, such as C(profil). They may be for roles of others, too.
+    """
+    known = known_variables()
+    near = {
+        name: "".join(difflib.get_close_matches(name, sorted(USER_VARIABLES), n=1, cutoff=_NEARLY))
+        for name in sorted(set(names) - known)
+    }
+    return {name: variable for name, variable in near.items() if variable}
+
+
 def message(found: t.Mapping[str, str], hosts: t.Mapping[str, t.Sequence[str]]) -> str:
     """Compose what to tell the user about misspelt variables.
 

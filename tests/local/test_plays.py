@@ -137,3 +137,12 @@ def test_a_misspelt_variable_is_refused_wherever_it_is_set(fleet: LocalFleet) ->
     outcome = fleet.run_playbook(playbook=playbook, inventory=inventory)
     told = " ".join(outcome.output.split())
     assert outcome.status != 0 and [text for text in expected if text not in told] == [], told
+
+
+def test_a_misspelt_variable_of_the_command_line_is_refused(fleet: LocalFleet) -> None:
+    """Else `tune -e profil=zram` would apply the default, and say that all went well."""
+    inventory = write_inventory(fleet.path / "hosts.yml", {"hypervisors": {"hosts": {"kvm": {}}}})
+    outcome = fleet.run_playbook("-e", "profil=zram", playbook="tune", inventory=inventory)
+    told = " ".join(outcome.output.split())
+    assert outcome.status != 0 and "profil (set for every host) is not a variable" in told, told
+    assert "did you mean profile?" in told and "changed=1" not in told

@@ -7,6 +7,9 @@ from __future__ import annotations
 import itertools
 import typing as t
 
+from ansible.parsing.dataloader import DataLoader
+from ansible.utils.vars import load_extra_vars
+
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.plugin_utils import host_names, known_variables
 from ansible_collections.memstretch.density.plugins.plugin_utils.controller_action import Task
@@ -21,6 +24,8 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
         _refuse_others_than_linear(task.play)
     _refuse_names(task.variables)
     _refuse_misspelt(task.variables)
+    if options["playbook"]:
+        _refuse_nearly_known()
     return {"changed": False}
 
 
@@ -54,3 +59,10 @@ def _refuse_misspelt(task_vars: t.Mapping[str, t.Any]) -> None:
     if found:
         hosts = {name: [host for host, each in names.items() if name in each] for name in found}
         raise SettingError(known_variables.message(found, hosts))
+
+
+def _refuse_nearly_known() -> None:
+    """Look at what the command line sets. Most names of playbooks have no prefix, so only a near one is refused."""
+    found = known_variables.nearly_of_playbooks(load_extra_vars(DataLoader()))
+    if found:
+        raise SettingError(known_variables.message(found, dict.fromkeys(found, ["every host"])))

@@ -36,6 +36,11 @@ def test_variables_of_others_are_not_ours():
     assert known_variables.misspelt(others + exported) == {}
 
 
+def test_a_variable_of_the_command_line_may_be_nearly_one_of_a_playbook():
+    given = {"profil": "zram", "result_dir": "x", "density_rounds": 3, "ansible_user": "me", "release": "2026"}
+    assert known_variables.nearly_of_playbooks(given) == {"profil": "profile", "result_dir": "results_dir"}
+
+
 def test_the_message_names_hosts_and_what_was_meant():
     found = {"latency_benchmark_rat": "latency_benchmark_rate", "host_tuning_xyzzy": ""}
     text = known_variables.message(
