@@ -68,8 +68,9 @@ def ramp(
         fleet, references: how many times as slow as idle DRAM they are at a size.
         wall: the size that does not fit.
         count: references.
-        changes: C(stolen) by size, C(sick) by host the share of its slow requests, C(page_ins), C(drive_reads) and
-            C(tier_cpu_seconds) of each window; C(kind) and C(tier) of the record.
+        changes: C(stolen) by size, C(sick) by host the share of its slow requests, C(page_ins), C(drive_reads),
+            C(drive_read_seconds), C(drive_written_bytes) and C(tier_cpu_seconds) of each window; C(kind) and
+            C(tier) of the record.
     """
     chance = random.Random(f"{arm} {number}")
     looked = [size for size in sizes if wall is None or size < wall]
@@ -108,7 +109,8 @@ def ramp(
                         "page_outs": 0,
                         "tier_cpu_seconds": changes.get("tier_cpu_seconds", 0.0),
                         "drive_reads": changes.get("drive_reads", 0),
-                        "drive_read_seconds": 0.0,
+                        "drive_read_seconds": changes.get("drive_read_seconds", 0.0),
+                        "drive_written_bytes": changes.get("drive_written_bytes", 0),
                         "other_swap_grew": False,
                         "limit_hits": None,
                     }

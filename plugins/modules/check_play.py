@@ -31,8 +31,8 @@ options:
     type: bool
     default: false
   playbook:
-    description: Whether this is a playbook of this collection. Then a variable of the command line is refused if its name
-      is nearly that of a variable of these playbooks, such as C(profil).
+    description: Whether this is a playbook of this collection. Then a variable of the command line is refused if its
+      name is nearly that of a variable of these playbooks, such as C(profil).
     type: bool
     default: false
 author:

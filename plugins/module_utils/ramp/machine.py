@@ -33,6 +33,7 @@ class Moment(t.NamedTuple):
         charged: charged_watch.sample().
         tier_cpu: CPU time that reclaim in the background and kswapd have taken, in seconds.
         used: bytes of each swap area in use, by name.
+        written: bytes that swap has written to drives since the boot.
     """
 
     clock: float
@@ -41,6 +42,7 @@ class Moment(t.NamedTuple):
     charged: dict[str, t.Any]
     tier_cpu: float | None
     used: dict[str, int]
+    written: int
 
 
 class Machine:
@@ -108,6 +110,7 @@ class Machine:
             charged,
             self._tier_cpu(charged["reclaim_cpu_s"]),
             self.used(),
+            self.written_bytes(),
         )
 
     def used(self) -> dict[str, int]:
@@ -179,6 +182,7 @@ def sample(
         "tier_cpu_seconds": None if cpu is None else round(cpu, 4),
         "drive_reads": _sum(change, [f"disk.{name}.reads" for name in drives]) if drives else 0,
         "drive_read_seconds": round((_sum(change, [f"disk.{name}.read_ms" for name in drives]) or 0) / 1000, 3),
+        "drive_written_bytes": max(0, last.written - first.written) if drives else 0,
         "limit_hits": None if None in hits else hits[-1] - hits[0],
         "other_swap_grew": any(used > used_before.get(name, 0) for name, used in others),
     }

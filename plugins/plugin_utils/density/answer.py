@@ -173,6 +173,7 @@ def _arm(
         "sensitivity": [{"factor": factor, "density": size} for factor, size in zip(SENSITIVITY, low_high)],
         "flat": is_flat(low_high[0], passes.density, low_high[1]),
         "latency": _latency(usable, density, aim, idle),
+        "drive": _drive(_near(usable, density, NEAR)),
         "hosts": {**judged, "density_without_sick": without},
         "hold": hold,
     }
@@ -300,6 +301,24 @@ def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures 
         ]
         found[f"{name[:-3]}_ratio"] = round(statistics.median(beside), 3) if beside else None
     return found
+
+
+def _drive(near: t.Sequence[Window]) -> dict[str, float | None] | None:
+    """Return how long a read of the drive takes and how much is written to it; None if it is not read.
+
+    Returns:
+        C(read_us), microseconds of a read, and C(written_bytes_per_second), None if it was not recorded.
+    """
+    reads = [each.sum("drive_reads") for each in near]
+    known = sum(filter(None, reads))
+    if not known or None in reads:
+        return None
+    written = [each.sum("drive_written_bytes") for each in near]
+    seconds = sum(each.document["seconds"] for each in near)
+    return {
+        "read_us": round(1e6 * sum(each.sum("drive_read_seconds") or 0 for each in near) / known, 1),
+        "written_bytes_per_second": None if None in written else round(sum(filter(None, written)) / seconds, 1),
+    }
 
 
 def _hosts(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:

@@ -36,6 +36,7 @@ def _arm(definition: _Document, arm: _Document, paid: _Document) -> cost.PricedA
         f"how much of its swap is a drive is unknown; set arms.{arm['name']}.tier_gb of the prices" if unknown else "",
         definition["budget_bytes"],
         arm["tier"]["bytes"] if drives else 0,
+        (arm.get("drive") or {}).get("written_bytes_per_second"),
         vms_interval=tuple(arm["interval"] or arm["span"]),
         vms_ratio=ratio and {"estimate": ratio["ratio"], "interval": ratio["interval"] or ratio["span"]},
     )

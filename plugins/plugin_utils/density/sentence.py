@@ -31,6 +31,8 @@ _CAUSES = {
     cause.NO_HOSTS: "there were no more servers to add",
 }
 
+_SECONDS_A_DAY = 86_400
+
 
 def sentence(answer: _Document) -> str:
     """Return what the profile that carries most carries, next to the first one, in one breath."""
@@ -93,9 +95,18 @@ def _of_arm(answer: _Document, arm: _Document, base: _Document | None) -> str:
 
 
 def _details(answer: _Document, arm: _Document) -> str:
-    """Return the objective with what the servers wait, and what ends the ramps of an arm."""
+    """Return the objective with what the servers wait, what ends the ramps of an arm, and what its drive does."""
     end = ending(arm)
-    return f"{_objective(answer, arm)}. {end[0].upper()}{end[1:]}."
+    return f"{_objective(answer, arm)}. {end[0].upper()}{end[1:]}.{_drive(arm.get('drive'))}"
+
+
+def _drive(found: _Document | None) -> str:
+    """Return how fast the drive is and how much is written to it; empty without one."""
+    if not found:
+        return ""
+    written = found["written_bytes_per_second"]
+    writes = "" if written is None else f", and {written * _SECONDS_A_DAY / 1e9:,.0f} GB a day are written to it"
+    return f" A read of its drive takes {found['read_us']:,.0f} us{writes}."
 
 
 def name(arm: _Document) -> str:

@@ -107,6 +107,7 @@ _SAMPLE = Fields(
         "tier_cpu_seconds": Optional(Real()),
         "drive_reads": Optional(Whole()),
         "drive_read_seconds": Optional(Real()),
+        "drive_written_bytes": Whole(),
         "other_swap_grew": Flag(),
         "limit_hits": Optional(Whole()),
     }

@@ -20,7 +20,7 @@ CHARGED = {
 def moment(clock, cpus, page_ins=0, charged=None, tier_cpu=0.0, used=None):
     counters = {"clock_s": clock, "pswpin": page_ins, "pswpout": 2 * page_ins, "disk.sda.reads": page_ins}
     counters["disk.sda.read_ms"] = page_ins * 2
-    return Moment(clock, cpus, counters, {**CHARGED, **(charged or {})}, tier_cpu, used or {})
+    return Moment(clock, cpus, counters, {**CHARGED, **(charged or {})}, tier_cpu, used or {}, 4096 * page_ins)
 
 
 MOMENTS = [
@@ -43,6 +43,8 @@ def test_a_sample_has_what_the_tier_did():
     assert (found["swap_used_bytes"], found["swap_bytes"]) == (7, 100)
     assert found["limit_hits"] == 2
     assert (found["drive_reads"], found["drive_read_seconds"]) == (300, 0.6)
+    assert found["drive_written_bytes"] == 300 * 4096
+    assert sample(MOMENTS, ["/dev/zram0"], 100, [], {})["drive_written_bytes"] == 0, "zram is no drive"
 
 
 def test_swap_of_the_machines_own_that_grew_is_seen():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from synthetic_ramps import dram, ramp, tier
+from synthetic_ramps import SECONDS, dram, ramp, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import live, sentence
 
@@ -22,6 +22,15 @@ def test_the_details_have_the_objective_its_price_and_what_ends_it(decided):
     assert sentence.details(decided) == (
         f"The fleet is at most twice as slow as servers in DRAM next to it: {found['avg_ratio']:.1f} times on average, "
         f"a p99 of {found['p99_us']:,.0f} us ({idle['p99_us']:,.0f} in idle DRAM). The page-ins end it."
+    )
+
+
+def test_the_details_say_how_fast_the_drive_is_and_how_much_is_written_to_it():
+    drive = {"page_ins": 400, "drive_reads": 400, "drive_read_seconds": 0.04, "drive_written_bytes": 10**6}
+    found = judged([*dram((1, 2)), *tier("swap", (1, 2), 20.5, **drive)], ("dram", "swap"))
+    daily = 1e6 / SECONDS * 86_400 / 1e9
+    assert sentence.details(found).endswith(
+        f"The drive ends it. A read of its drive takes 100 us, and {daily:.0f} GB a day are written to it."
     )
 
 

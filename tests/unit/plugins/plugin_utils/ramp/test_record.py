@@ -27,6 +27,7 @@ SAMPLE = {
     "page_outs": 3900,
     "tier_cpu_seconds": 0.5,
     "drive_reads": 0,
+    "drive_written_bytes": 0,
     "drive_read_seconds": 0.0,
     "other_swap_grew": False,
     "limit_hits": 3,
