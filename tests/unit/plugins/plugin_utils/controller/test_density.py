@@ -33,7 +33,8 @@ HOSTS = {
     "this_machine": {"ansible_connection": "local"},
     **{f"redis{number}": {**LOAD, "latency_benchmark_port": 7000 + number} for number in (1, 2, 3)},
 }
-NAMES = ("budget", "max", "references", "growth", "window", "settle", "wait", "hold", "touch", "factor", "written")
+NAMES = ("budget", "max", "references", "growth", "window", "settle", "wait", "max_stolen", "hold", "touch", "factor")
+NAMES += ("written",)
 
 
 def definition(profiles="dram,zram", hosts=HOSTS, **given):
