@@ -37,6 +37,8 @@ SENSITIVITY = (0.9, 1.1)
 FLAT = 1.2
 # Hosts are judged, and the latency is described, over windows from this share of a size up to the size.
 NEAR_FOR_HOSTS, NEAR = 2 / 3, 0.9
+# The drive is described over windows from this share of the density to as much above it: the drive may be what ends it.
+NEAR_DRIVE = 0.8
 # The curves of a ramp that bound its density.
 CURVES = ("passes", "passes_surely", "not_fails")
 # A host is sick if it misses the limit of the p99 in most of at least this many windows, while few others do.
@@ -173,7 +175,7 @@ def _arm(
         "sensitivity": [{"factor": factor, "density": size} for factor, size in zip(SENSITIVITY, low_high)],
         "flat": is_flat(low_high[0], passes.density, low_high[1]),
         "latency": _latency(usable, density, aim, idle),
-        "drive": _drive(_near(usable, density, NEAR)),
+        "drive": _drive(usable, density),
         "hosts": {**judged, "density_without_sick": without},
         "hold": hold,
     }
@@ -303,12 +305,14 @@ def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures 
     return found
 
 
-def _drive(near: t.Sequence[Window]) -> dict[str, float | None] | None:
+def _drive(ramps: t.Sequence[_Ramp], size: int) -> dict[str, float | None] | None:
     """Return how long a read of the drive takes and how much is written to it; None if it is not read.
 
     Returns:
         C(read_us), microseconds of a read, and C(written_bytes_per_second), None if it was not recorded.
     """
+    clean = (each for ramp in ramps for each in ramp.clean)
+    near = [each for each in clean if NEAR_DRIVE * size <= each.size <= size / NEAR_DRIVE]
     reads = [each.sum("drive_reads") for each in near]
     known = sum(filter(None, reads))
     if not known or None in reads:

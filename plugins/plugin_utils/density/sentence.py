@@ -259,7 +259,7 @@ def ending(arm: _Document) -> str:
 
 def _span(ends: t.Sequence[float | None], form: str) -> str:
     low, high = ends
-    if low is None:
+    if not low:
         return f"at most {form.format(high)}" if high is not None else "no interval"
     if high is None:
         return f"{form.format(low)} or more"

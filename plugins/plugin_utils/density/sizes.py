@@ -4,9 +4,10 @@
 """The sizes of a ramp.
 
 The first round goes in coarse steps: in DRAM from half of what fits, with a tier from where it begins to matter. The
-next ones come near to where it ended in coarse steps, and look closely from there on. A ramp that still meets its
-objective at the end of its grid goes on in coarse steps. The grid of each ramp is offset by a random part of a step, so
-that rounds which agree do not agree because of their grid.
+next ones come near to where the earlier ones ended in coarse steps, and look closely from there on. On a flat curve
+rounds differ much, and a ramp must not begin beyond its end: so it begins below the smallest that was found. A ramp
+that still meets its objective at the end of its grid goes on in coarse steps. The grid of each ramp is offset by a
+random part of a step, so that rounds which agree do not agree because of their grid.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _Document = t.Mapping[str, t.Any]
 COARSE, FINE = 0.10, 0.04
 # How a hold ends whose size is too large.
 FAILED = ("missed", "died")
-# Later rounds go from and to these multiples of what the first one found, and in fine steps from the one between.
+# Later rounds go from and to these multiples of the least and the most that earlier ones found, and in fine steps from
+# the one between.
 FROM, CLOSE, TO = 0.7, 0.85, 1.2
 # Where the fleet did not fit before it was slow, smaller ones say little.
 _FROM_AT_CAPACITY = 0.85
@@ -42,12 +44,12 @@ class Planned(t.NamedTuple):
 
 
 def planned(
-    found: int | None, fits: int | None, maximum: int, growth: float, seed: str, capacity: bool = False
+    found: t.Sequence[int], fits: int | None, maximum: int, growth: float, seed: str, capacity: bool = False
 ) -> Planned:
     """Return the sizes of a ramp from what earlier ones have shown.
 
     Args:
-        found: what the arm's first ramp found; None before it.
+        found: what the arm's earlier ramps found; nothing before the first.
         fits: how many hosts fit into DRAM; None if it is unknown.
         maximum: the most hosts.
         growth: of the first round.
@@ -64,11 +66,12 @@ def fitting(ramps: t.Iterable[_Document], arm: str) -> int | None:
     return max((each["n"] for ramp in ramps if _is_first(ramp, arm) for each in ramp["windows"]), default=None)
 
 
-def found(answer: _Document, ramps: t.Iterable[_Document], arm: str) -> int | None:
-    """Return the density of an arm's first ramp, the largest fleet that it held if there is none; None before it."""
+def found(answer: _Document, ramps: t.Iterable[_Document], arm: str) -> list[int]:
+    """Return the densities of an arm's ramps, the largest fleet that its first one held if they have none."""
     of_arm = [each for each in answer.get("arms", ()) if each["name"] == arm]
-    of_first = [ramp["density"] for each in of_arm for ramp in each["rounds"] if ramp["round"] == 1]
-    return next(filter(None, of_first), None) or fitting(ramps, arm)
+    densities = [ramp["density"] for each in of_arm for ramp in each["rounds"] if ramp["density"]]
+    held = fitting(ramps, arm)
+    return densities or ([held] if held else [])
 
 
 def is_capacity(answer: _Document, arm: str) -> bool:
@@ -110,9 +113,10 @@ def first_round(fits: float, maximum: int, seed: str, growth: float = COARSE) ->
     return grid(_TIER_FROM * fits, maximum, growth, seed)
 
 
-def next_round(found: float, maximum: int, seed: str, share: float = FROM) -> list[int]:
-    """Return the sizes of a later ramp, from a share of the density that the first one found."""
-    return grid(share * found, min(maximum, round(TO * found) + 1), FINE, seed, CLOSE * found)
+def next_round(found: t.Sequence[int], maximum: int, seed: str, share: float = FROM) -> list[int]:
+    """Return the sizes of a later ramp, from a share of the smallest density that earlier ones found."""
+    least, most = min(found), max(found)
+    return grid(share * least, min(maximum, round(TO * most) + 1), FINE, seed, CLOSE * least)
 
 
 def grid(start: float, maximum: int, step: float, seed: str, close: float = 0.0) -> list[int]:

@@ -23,7 +23,7 @@ def test_the_first_round_is_coarse_and_begins_before_the_tier_matters():
 
 
 def test_later_rounds_look_closely_where_the_first_ended():
-    sizes = next_round(54, 200, "zram 2")
+    sizes = next_round([54], 200, "zram 2")
     assert 36 <= sizes[0] <= 39 and sizes[-1] == 66
     steps = list(zip(sizes, sizes[1:]))
     assert all(1 <= later - size <= 3 for size, later in steps if size >= 46)
@@ -33,17 +33,24 @@ def test_later_rounds_look_closely_where_the_first_ended():
     )
 
 
+def test_a_ramp_on_a_flat_curve_begins_below_the_smallest_that_was_found():
+    """Rounds found 65 and 54 servers there, and a third that began at 46 missed the objective at once."""
+    sizes = next_round([65, 54], 200, "zram_swap 3")
+    assert 36 <= sizes[0] <= 39 and sizes[-1] == 79
+    assert next_round([54, 54], 200, "a") == next_round([54], 200, "a"), "rounds that agree cost no step"
+
+
 def test_where_capacity_decided_small_fleets_are_not_looked_at_again():
-    assert next_round(19, 200, "dram 2", 0.85) == [16, 17, 18, 19, 20, 21, 22, 23, 24]
+    assert next_round([19], 200, "dram 2", 0.85) == [16, 17, 18, 19, 20, 21, 22, 23, 24]
     ramps = [*dram((1,)), *tier("zram", (1,), 20.5)]
     seen = answer(definition(("dram", "zram")), ramps)
     assert is_capacity(seen, "dram") and not is_capacity(seen, "zram") and not is_capacity(seen, "swap")
-    assert planned(19, 19, 100, 0.2, "dram 2", True).sizes[0] == 16
+    assert planned([19], 19, 100, 0.2, "dram 2", True).sizes[0] == 16
 
 
 def test_grids_of_rounds_differ_and_those_of_a_seed_do_not():
-    assert next_round(54, 200, "a") == next_round(54, 200, "a")
-    assert len({tuple(next_round(200, 500, str(seed))) for seed in range(20)}) > 5
+    assert next_round([54], 200, "a") == next_round([54], 200, "a")
+    assert len({tuple(next_round([200], 500, str(seed))) for seed in range(20)}) > 5
 
 
 def test_a_grid_grows_by_whole_hosts_up_to_the_maximum():
@@ -53,24 +60,24 @@ def test_a_grid_grows_by_whole_hosts_up_to_the_maximum():
 
 
 def test_a_first_ramp_without_knowledge_leaves_its_sizes_to_the_machine():
-    assert planned(None, None, 100, 0.2, "s") == ([], 0.2)
+    assert planned([], None, 100, 0.2, "s") == ([], 0.2)
 
 
 def test_what_earlier_ramps_found_chooses_the_sizes():
     ramps = [*dram((1,)), *tier("zram", (1,), 20.5)]
     seen = answer(definition(("dram", "zram")), ramps)
-    assert fitting(ramps, "dram") == 10 and found(seen, ramps, "zram") == 20
-    assert found(seen, ramps, "swap") is None and fitting(ramps, "swap") is None
-    first = planned(None, 10, 100, 0.2, "s")
+    assert fitting(ramps, "dram") == 10 and found(seen, ramps, "zram") == [20]
+    assert found(seen, ramps, "swap") == [] and fitting(ramps, "swap") is None
+    first = planned([], 10, 100, 0.2, "s")
     assert first.sizes[0] in (9, 10) and first.sizes[-1] == 100 and first.growth == 0.2
-    later = planned(20, 10, 100, 0.2, "s")
+    later = planned([20], 10, 100, 0.2, "s")
     assert 13 <= later.sizes[0] <= 15 and later.sizes[-1] == 25 and later.growth == 0.2
 
 
 def test_the_largest_fleet_stands_in_for_a_density_that_is_unknown():
     ramps = [ramp("dram", 1, [3, 4], wall=5), ramp("dram", 1, [9], kind="hold")]
     seen = answer(definition(("dram",)), ramps)
-    assert seen["arms"] == [] and found(seen, ramps, "dram") == 4
+    assert seen["arms"] == [] and found(seen, ramps, "dram") == [4]
 
 
 @pytest.mark.parametrize(
