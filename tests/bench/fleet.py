@@ -204,12 +204,16 @@ def overhead(directory: pathlib.Path) -> list[tuple[str, str, str]]:
     ]
 
 
+def sshd() -> str | None:
+    """Return the path of sshd; None if it is not installed."""
+    return shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+
+
 @contextlib.contextmanager
 def ssh_servers(directory: pathlib.Path, count: int) -> t.Iterator[dict[str, t.Any]]:
     """Start real sshd on addresses of loopback, and yield the variables with which Ansible reaches them."""
-    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-    if not program:
-        sys.exit("sshd is not installed: install openssh-server")
+    program = sshd()
+    assert program, "main() looks for it"
     if os.geteuid() == 0:
         pathlib.Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     for key in ("key", "host_key"):
@@ -458,7 +462,6 @@ def main() -> None:
         example, hosts, place = options.replay
         print(json.dumps(replay(pathlib.Path(example), int(hosts), pathlib.Path(place))))
         return
-    rows = []
     sizes = [int(size) for size in options.sizes.split(",")]
     scales = [int(size) for size in options.scales.split(",")]
     measures = {
@@ -470,13 +473,15 @@ def main() -> None:
     }
     if set(options.what) - set(measures):
         parser.error(f"WHAT is one of {', '.join(measures)}")
+    if "ssh" in (options.what or measures) and not sshd():
+        parser.error("sshd is not installed, and ssh measures with it: install openssh-server")
     for name in options.what or measures:
         with tempfile.TemporaryDirectory() as directory:
-            rows += measures[name](pathlib.Path(directory))
-            for row in rows[-3:]:
-                print("  ".join(row), flush=True)
-    if options.write:
-        write_page(rows)
+            rows = measures[name](pathlib.Path(directory))
+        for row in rows:
+            print("  ".join(row), flush=True)
+        if options.write:
+            write_page(rows)
 
 
 if __name__ == "__main__":
