@@ -40,8 +40,10 @@ FILE = "density.json"
 # What the fleet consists of, as the answer names one of it.
 _MACHINE = "Redis server"
 # Options that the plan of a ramp is made of; density_ and the name is the variable of the playbook.
-_PLAN = ("budget", "max", "references", "growth", "window", "settle", "wait", "max_stolen")
-_PLAN += ("hold", "touch", "factor", "written")
+_PLAN = (
+    *("budget", "max", "references", "growth", "window", "settle", "wait", "max_stolen"),
+    *("hold", "touch", "factor", "written"),
+)
 
 
 def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
