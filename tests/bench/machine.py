@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.memory imp
 PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "bench"
 SHORT = PAGES / "short.md"
 CLIENT = PAGES / "client.md"
+HEADROOM = PAGES / "headroom.md"
 CLIENT_SECTIONS = {"client": "All parts", "client_fill": "Fill"}
 BUSY = 0.7  # load average; it still includes some work from before the start
 

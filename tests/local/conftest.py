@@ -35,6 +35,8 @@ DEMO = ROOT / "inventories" / "demo" / "hosts.yml"
 RAMP = ROOT / "inventories" / "ramp" / "hosts.yml"
 LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
 
+KDAMONDS = pathlib.Path("/sys/kernel/mm/damon/admin/kdamonds")
+
 # Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
 PATIENCE = 1500
 # What a playbook has launched ends by itself within this time, also without its controller.
@@ -175,6 +177,19 @@ def smaller_inventory(path: pathlib.Path, directory: pathlib.Path, *hosts: str) 
     smaller = directory / path.name
     smaller.write_text(yaml.safe_dump(inventory), encoding="utf-8")
     return smaller
+
+
+@pytest.fixture
+def needs_damon() -> None:
+    """Skip a test that sets DAMON up where there is none, or where somebody else has set it up.
+
+    The kernel removes all kdamonds when others are made, also those that are off. They may belong to whoever runs this
+    machine, so no test writes over them.
+    """
+    if not KDAMONDS.is_dir():
+        pytest.skip("this kernel has no DAMON")
+    if (KDAMONDS / "nr_kdamonds").read_text(encoding="ascii") != "0\n":
+        pytest.skip("somebody else has set up DAMON on this machine, and a test would delete that")
 
 
 class RedisServer:

@@ -18,7 +18,7 @@ import threading
 import hot_set
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon, units
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import units
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import Look
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.records import (
@@ -27,11 +27,10 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.record
 )
 
 from . import machine
-from .conftest import LocalFleet, RedisServer, wait_for, write_inventory
+from .conftest import KDAMONDS, LocalFleet, RedisServer, wait_for, write_inventory
 
 pytestmark = pytest.mark.usefixtures("needs_root")
 LOAD = pathlib.Path(__file__).parent / "memory_load.py"
-KDAMONDS = pathlib.Path(damon.ADMIN)
 MIB = 64
 PAGES = MIB * 256
 # How much of its memory a pattern touches within an age, as a share.
@@ -70,17 +69,9 @@ def units_of(processes, names):
     return [units.Unit(str(name), "process", (process.pid,)) for name, process in zip(names, processes)]
 
 
-def needs_damon():
-    if not KDAMONDS.is_dir():
-        pytest.skip("this kernel has no DAMON")
-    action = KDAMONDS / "0" / "contexts" / "0" / "schemes" / "0" / "action"
-    if action.exists() and action.read_text(encoding="ascii") != "stat\n":  # which is that of a look
-        pytest.skip("somebody else has set up DAMON on this machine, and a test would overwrite that")
-
-
+@pytest.mark.usefixtures("needs_damon")
 def test_the_hot_sets_of_several_processes_are_seen_at_once():
     """Each within 5 % of its memory, at three ages, and nothing of it is left on."""
-    needs_damon()
     before = machine.snapshot()
     with loads(*TRUTH) as processes:
         found = Look(HostFiles(), units_of(processes, TRUTH), [3, 6, 12], 3000, cpu_percent=100).take()
@@ -118,10 +109,10 @@ def redis_truth(influence, age, empty):
     return 4096 * sum(1 - math.exp(-requests * share) for share in pages) + index + empty
 
 
+@pytest.mark.usefixtures("needs_damon")
 @pytest.mark.parametrize("influence", [pytest.param(0, marks=pytest.mark.long), 25])
 def test_active_memory_of_redis_is_what_the_choice_of_keys_says(client, tmp_path, influence):
     """Within 5 % of its memory, at three ages."""
-    needs_damon()
     server = RedisServer(tmp_path / "redis")
     load = None
     try:
@@ -157,10 +148,10 @@ def _share(cost):
     return (cost["cpu_s"] + cost["kernel_cpu_s"]) / cost["seconds"]
 
 
+@pytest.mark.usefixtures("needs_damon")
 @pytest.mark.long
 def test_a_look_takes_no_more_of_a_cpu_than_it_may():
     """Fewer pages are watched, and the intervals say so."""
-    needs_damon()
     with loads(*[("hot", 0.5)] * 8) as processes:
         found = {
             percent: Look(HostFiles(), units_of(processes, "abcdefgh"), [1, 3], 2000, percent).take()
@@ -172,8 +163,8 @@ def test_a_look_takes_no_more_of_a_cpu_than_it_may():
     assert widths[5] > 1.5 * widths[100]
 
 
+@pytest.mark.usefixtures("needs_damon")
 def test_a_process_that_ends_meanwhile_is_named():
-    needs_damon()
     with loads(("hot", 1), ("hot", 1)) as processes:
         look = Look(HostFiles(), units_of(processes, "ab"), [1, 3], 200)
         processes[0].kill()
@@ -185,8 +176,8 @@ def test_a_process_that_ends_meanwhile_is_named():
     assert other["ages"][-1]["active_bytes"] > 0.9 * MIB * 2**20 and other["reason"] is None
 
 
+@pytest.mark.usefixtures("needs_damon")
 def test_monitoring_of_somebody_else_is_not_touched():
-    needs_damon()
     (KDAMONDS / "nr_kdamonds").write_text("1", encoding="ascii")
     try:
         with loads(("hot", 1)) as processes:
@@ -199,8 +190,8 @@ def test_monitoring_of_somebody_else_is_not_touched():
     assert found["units"][0]["ages"] == [] and found["units"][0]["resident_bytes"] > MIB * 2**20
 
 
+@pytest.mark.usefixtures("needs_damon")
 def test_monitoring_that_somebody_ends_meanwhile_leaves_nothing():
-    needs_damon()
     state = KDAMONDS / "0" / "state"
 
     def end():
@@ -227,8 +218,8 @@ def is_on(state):
         return False
 
 
+@pytest.mark.usefixtures("needs_damon")
 def test_damon_is_off_after_a_look_that_was_killed():
-    needs_damon()
     code = (
         "from ansible_collections.memstretch.density.plugins.module_utils.headroom import look, units\n"
         "from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles\n"
@@ -396,8 +387,8 @@ def named_loads(directory, *patterns):
         yield
 
 
+@pytest.mark.usefixtures("needs_damon")
 def test_the_playbook_answers_and_changes_nothing(hypervisor, tmp_path):
-    needs_damon()
     before = machine.snapshot()
     with named_loads(tmp_path, ("hot", 0.5), ("hot", 0.05)):
         outcome = hypervisor.run_playbook("-e", "headroom_ages=1,3,10,15", "-e", "run_id=look", playbook="headroom")

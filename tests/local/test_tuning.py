@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from .conftest import RAMP, STRETCHED
+from .conftest import KDAMONDS, RAMP, STRETCHED
 from .machine import IDLE_LIMITS, RECORDS, differences, snapshot, value
 
 
@@ -138,14 +138,9 @@ def test_a_profile_is_applied_changed_and_restored(tune):
 
 
 @pytest.fixture
-def damon_thread():
+def damon_thread(needs_damon):
     """The state of a DAMON thread that runs; without a scheme it only watches."""
-    threads = pathlib.Path("/sys/kernel/mm/damon/admin/kdamonds")
-    if not threads.is_dir():
-        pytest.skip("this kernel has no DAMON")
-    state = threads / "0/state"
-    runs_already = value(state) == ["on"]
-    if not runs_already:  # none, or one that is off, as a killed test leaves it
+    try:
         for name, text in (
             ("nr_kdamonds", "1"),
             ("0/contexts/nr_contexts", "1"),
@@ -153,12 +148,12 @@ def damon_thread():
             ("0/contexts/0/targets/nr_targets", "1"),
             ("0/state", "on"),
         ):
-            (threads / name).write_text(text, encoding="ascii")
-    yield state
-    if not runs_already:
-        if value(state) == ["on"]:  # the kernel refuses to stop one that is off
-            state.write_text("off", encoding="ascii")
-        (threads / "nr_kdamonds").write_text("0", encoding="ascii")
+            (KDAMONDS / name).write_text(text, encoding="ascii")
+        yield KDAMONDS / "0/state"
+    finally:
+        if value(KDAMONDS / "0/state") == ["on"]:  # the kernel refuses to stop one that is off
+            (KDAMONDS / "0/state").write_text("off", encoding="ascii")
+        (KDAMONDS / "nr_kdamonds").write_text("0", encoding="ascii")
 
 
 @pytest.mark.long

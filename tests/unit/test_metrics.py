@@ -31,7 +31,7 @@ NAME = re.compile(r"\bmemstretch_\w+")
 PLACES = {
     "runs": ("grafana-dashboard", "results.md"),
     "densities": ("grafana-dashboard", "results.md"),
-    "headroom": ("headroom-dashboard", "headroom.md"),
+    "headroom": ("headroom-dashboard", "results.md"),
 }
 
 
