@@ -17,7 +17,7 @@ description:
   - Active memory is measured with DAMON, the kernel's data access monitor, on a random sample of pages. The accesses of
     KVM guests count. The memory of guests is never read.
   - DAMON is turned on for the longest of O(ages), and off afterwards, even if the module is killed. A DAMON that
-    somebody else uses is not touched; active memory is then unknown.
+    somebody else uses or has set up is not touched; active memory is then unknown.
   - On a kernel without DAMON, the generations of MGLRU are read for units that have a control group of their own and
     are not under KVM. The kernel makes new generations for that, as it does whenever it reclaims.
   - With O(probe=true), what neither of these can measure is tried by evicting a little of each unit.

@@ -49,7 +49,7 @@ class DamonError(Exception):
 
 
 class DamonInUse(DamonError):
-    """Somebody else uses it."""
+    """Somebody else uses it, or has set it up. The kernel removes all kdamonds before it makes others."""
 
 
 def refuse(admin: str = ADMIN) -> None:
@@ -67,8 +67,9 @@ def refuse(admin: str = ADMIN) -> None:
         raise DamonError(f"DAMON cannot be read: {error.strerror}") from error
     if in_use != "0":
         raise DamonInUse(
-            f"DAMON is in use: {admin}/nr_kdamonds is {in_use}. Somebody else's monitoring is not touched; "
-            "end it, or look again when it has ended"
+            f"DAMON is in use: {admin}/nr_kdamonds is {in_use}. Somebody else has set it up, and a look would delete "
+            "these settings, also while it is off. End it with the program that made it; if it is off and nobody needs "
+            f"its settings, type: echo 0 > {admin}/nr_kdamonds. Then look again"
         )
 
 

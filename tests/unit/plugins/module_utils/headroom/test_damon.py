@@ -31,7 +31,8 @@ def test_a_kernel_without_damon(tmp_path):
 
 
 def test_monitoring_of_somebody_else_is_refused_and_left_alone(admin):
-    with pytest.raises(damon.DamonInUse, match="DAMON is in use: .*nr_kdamonds is 2"):
+    told = "DAMON is in use: .*nr_kdamonds is 2.*type: echo 0 > .*nr_kdamonds. Then look again"
+    with pytest.raises(damon.DamonInUse, match=told):
         damon.Damon([1], str(admin))
     assert (admin / "nr_kdamonds").read_text("ascii") == "2\n" and (admin / "0" / "state").read_text("ascii") == "on"
 
