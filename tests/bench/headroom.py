@@ -10,8 +10,8 @@ the page-ins with the forecast. Equal servers in a DRAM of one half are what twi
 size also says how far the forecast number of servers is from the one that was held. A load takes four minutes.
 With --cost it looks at processes of which half of the memory is active, with and without a limit of the CPU time, and
 shows that time next to the error. With --latency it loads a Redis in pairs of runs, with and without a look. Needs
-root, zram and the memory controller of version 1. With --write the figures go to docs/bench/short.md, next to those of
-other loads.
+root, zram and the memory controller of version 1. With --write the figures go to docs/bench/headroom.md, next to
+those of other loads.
 """
 
 from __future__ import annotations
@@ -401,7 +401,7 @@ def main() -> None:
         found.append(line)
     text = "\n".join(found)
     if options.write:
-        page = machine.SHORT.read_text(encoding="utf-8")
+        page = machine.HEADROOM.read_text(encoding="utf-8")
         old = page.partition("<!-- headroom -->")[2].partition("<!-- end of headroom -->")[0]
         machine.write_section(
             "headroom",
@@ -409,6 +409,7 @@ def main() -> None:
             f"`tests/bench/headroom.py`: {SERVERS} Redis servers of {KEYS:,} values of 1,000 bytes are watched in "
             f"DRAM, then squeezed and held for {HELD} reuse ages; their page-ins count after {COUNTED_FROM} of "
             "these. One run for each load.\n\n" + merged(old, text.splitlines()[0], text),
+            machine.HEADROOM,
         )
 
 
