@@ -12,8 +12,8 @@ from .conftest import Host
 from .machine import SWAP
 
 TIMEOUT_S = 1800
-# A noisy machine must not fail a test: the site check has no bounds, no stolen time disturbs a window, and every machine
-# meets the objective.
+# A noisy machine must not fail a test: the site check has no bounds, no stolen time disturbs a window, and every
+# machine meets the objective.
 ANY_MACHINE: dict[str, t.Any] = {
     "site_check_max_stolen": 1,
     "site_check_max_gap": 1e6,
