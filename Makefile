@@ -55,7 +55,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 # The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
 # lists how long each lane takes.
 LANES := lint sanity unit client membw report fleet systemd molecule local
-LONG_LANES := local-long fleet-long systemd-long unit-long client-long report-long release host guests redis trixie demo
+LONG_LANES := local-long fleet-long systemd-long unit-long client-long release host guests redis trixie demo
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
@@ -221,7 +221,7 @@ lint: test-lint ## Check style and practice of everything
 
 # The lanes start thousands of Pythons, which need not compile the same sources again. The byte code is not kept next to
 # the sources: a lane that runs as root would leave files there that the user cannot remove.
-BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long systemd-long unit-long client-long report-long release)
+BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long systemd-long unit-long client-long release)
 $(BYTECODE_LANES): export PYTHONDONTWRITEBYTECODE :=
 $(BYTECODE_LANES): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
@@ -304,12 +304,7 @@ lane-fleet-long:
 lane-report:
 	$(call install,$(REPORT_PACKAGES))
 	@echo "== report: the pages in a headless Chromium"
-	@$(BIN)/python -m pytest tests/report --durations=20 -m "not long"
-
-lane-report-long:
-	$(call install,$(REPORT_PACKAGES))
-	@echo "== report-long: more pages in a headless Chromium, and in more sizes"
-	@$(BIN)/python -m pytest tests/report -m long
+	@$(BIN)/python -m pytest tests/report
 
 lane-host:
 	$(call install,$$(python3 tests/vm/vm.py packages))

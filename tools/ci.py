@@ -29,7 +29,6 @@ LONG_LANES = {
     "systemd-long": 4,
     "unit-long": 4,
     "client-long": 5,
-    "report-long": 4,
     "release": 9,
     "host": 30,
     "guests": 20,

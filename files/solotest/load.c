@@ -83,7 +83,7 @@ static bool is_readable(const struct conn *c)
 /* A time-out of the socket would cost each request a kernel timer, 1 % of the CPU of a closed
  * loop, and would start again with every byte. So the client checks by itself. Only a request counts that was overdue
  * at the time `looked`, and only if all data that had arrived at that time has been read since: a client that was
- * stopped does not take its own absence for the server's. */
+ * stopped does not take its own absence for the server's, also if it was stopped while it sent. */
 static bool load_check_timeouts(struct exchange *x, uint64_t looked)
 {
     bool unread = false;
@@ -91,7 +91,7 @@ static bool load_check_timeouts(struct exchange *x, uint64_t looked)
         return true;
     for (size_t i = 0; i < x->conn_count; i++) {
         struct conn *c = &x->conns[i];
-        if (c->in_flight == 0 || since(looked, conn_slot(c, 0)->sent) <= x->timeout)
+        if (c->in_flight == 0 || since(looked, conn_slot(c, 0)->handed_over) <= x->timeout)
             continue;
         if (!is_readable(c))
             return exchange_timed_out(x);

@@ -166,7 +166,6 @@ inline bool requests_send(struct exchange *x, struct conn *c, uint64_t now)
         return exchange_lost(x, problem);
     if (!requests_flush(x, c))
         return false;
-    if (c->stamped)
-        check_sending(c, first, now);
+    check_sending(c, first, now);
     return true;
 }

@@ -421,6 +421,7 @@ def test_a_server_that_falls_silent_before_the_first_time_stamp(any_solotest):
     assert result.code == 4 and error(result) == "not_ready" and "PING: no reply in time" in result.messages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "connections"), [("test", 1), ("fill", 8)])
 def test_a_redis_that_is_killed_before_the_start(any_solotest, fresh, mode, connections):
     start_at = time.time() + 6

@@ -226,6 +226,7 @@ def test_a_redis_that_is_killed_in_the_middle(any_solotest, fresh, extra):
     assert result.json["test"]["latency"]["response"]["count"] == result.json["test"]["requests"]["ok"]
 
 
+@pytest.mark.long
 def test_a_client_that_was_stopped_does_not_blame_the_server(any_solotest):
     """What waits for it may be more than it reads at once.
 
@@ -460,6 +461,7 @@ def test_a_signal_while_a_slow_reader_reads_the_result(any_solotest, filled):
     assert result.code == 0 and len(result.output) > size and result.json["test"]["requests"]["ok"] == 5000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [-0.15, -0.09, -0.05])
 def test_a_client_that_is_stopped_before_a_common_start_is_late(solotest, filled, after):
     """While it sleeps, rehearses, or waits for its first request: other hosts have begun.

@@ -122,6 +122,7 @@ def settle(server):
         pass
 
 
+@pytest.mark.long
 def test_an_interrupted_replacement_is_replaced(any_solotest, fresh):
     """Killed while it deletes a larger fill, and again while it writes the next one."""
     keys = 1_000_000
@@ -307,6 +308,7 @@ def test_a_foreign_key(any_solotest, fresh):
     refused(any_solotest, fresh, "user:1", NOTE)
 
 
+@pytest.mark.long
 def test_a_hundred_foreign_keys_among_many_of_ours(solotest, fresh):
     """A sample of 1,000 keys misses them with a probability of 0.72."""
     assert protected_fill(solotest, fresh, keys=300_000, size=10).code == 0

@@ -146,6 +146,7 @@ def test_options_that_do_not_go_together(solotest, filled, options, said):
     assert result.code == 2 and said in result.messages
 
 
+@pytest.mark.long
 def test_valgrind_finds_nothing(build_of, filled):
     program = build_of("solotest-dynamic").program
     command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite", program]
