@@ -103,6 +103,7 @@ def test_a_part_of_the_hosts_may_use_the_role(install, tmp_path):
     assert [each.name for each in (tmp_path / "bin").iterdir()] == ["b"]
 
 
+@pytest.mark.long
 def test_what_a_host_builds_stays_on_that_host(install, tmp_path):
     """Host a is hostile: its compiler makes a program that leaves a trace wherever it runs."""
     compiler = tmp_path / "hostile" / "cc"

@@ -140,6 +140,7 @@ def test_a_mark_that_an_earlier_demo_has_left_undoes_no_profile_of_somebody_else
     assert restored.status == 0, restored.output
 
 
+@pytest.mark.long
 def test_root_gets_an_answer_after_a_kill_and_the_machine_is_as_before(demo, fleet):
     before = snapshot()
     process = demo()
@@ -225,6 +226,7 @@ def test_make_demo_of_a_user_measures_an_untouched_machine_and_ends_with_the_pag
     assert "the site was too noisy: a: the bounds of" in (outcome.run / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_after_ctrl_c_make_demo_of_a_user_says_that_it_removes_its_servers(fleet, tmp_path):
     first = free_ports(1)
     common = {**SMALL, **daemons_in(tmp_path / "state")}

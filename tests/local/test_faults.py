@@ -270,6 +270,7 @@ def test_foreign_data_is_kept_and_secrets_stay_secret(fleet, tmp_path):
         assert "correct horse" not in text and "hunter2" not in text, path
 
 
+@pytest.mark.long
 def test_a_redis_that_dies_in_a_phase(fleet):
     fleet.add("a", "b")
     fleet.variables.update(TWO_CELLS)

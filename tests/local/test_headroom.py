@@ -274,6 +274,7 @@ def in_dram(path):
     return int((path / "memory.usage_in_bytes").read_text(encoding="ascii"))
 
 
+@pytest.mark.long
 def test_a_trial_bounds_active_memory_and_gives_back_what_it_took(zram):
     """Not below what is active, and close to it as far as a trial goes, which is 80 % of the memory."""
     patterns = (("hot", 0.5), ("hot", 0.05), ("hot", 1))

@@ -144,6 +144,7 @@ def test_a_launch_on_a_hostile_host(fleet, tmp_path, outside, obeyed):
     assert not outside.parent.exists()
 
 
+@pytest.mark.long
 def test_a_host_that_never_answers_is_not_waited_for(fleet, tmp_path):
     """Its Python may hang, or read a FIFO: the others are collected all the same, and then it has failed."""
     fleet.add("a")

@@ -28,6 +28,7 @@ def other_kernel(needs_root, tmp_path):
     return str(python)
 
 
+@pytest.mark.long
 def test_the_pressure_of_hypervisors_is_recorded(fleet, tmp_path, other_kernel):
     fleet.add("a", "b")
     hostile = tmp_path / "hostile"

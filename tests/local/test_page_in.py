@@ -127,6 +127,7 @@ def test_below_a_directory_nothing_is_left(fleet, tmp_path):
     assert os.listdir(place) == []
 
 
+@pytest.mark.long
 def test_swap_without_room_and_bad_options_are_refused(untuned_machine, fleet):
     refused = [
         ({"size": "256M"}, "pages did not go to swap within 10 s; is there room for them?"),

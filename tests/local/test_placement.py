@@ -106,6 +106,7 @@ def test_a_redis_whose_process_is_unknown(fleet, tmp_path):
     }
 
 
+@pytest.mark.long
 def test_every_setting_reaches_the_run_and_the_client(fleet):
     fleet.add("a")
     load = {

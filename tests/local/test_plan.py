@@ -40,6 +40,7 @@ def test_a_plan_for_a_future_fleet_uses_its_group_variables(fleet):
     assert plan["answer"].startswith("On kvm01, which has ") and plan["answer"] in outcome.output
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("needs_root")
 def test_the_budget_of_a_density_is_the_dram_of_its_plan(fleet):
     """docs/plan.md shows this one."""
@@ -53,6 +54,7 @@ def test_the_budget_of_a_density_is_the_dram_of_its_plan(fleet):
     )
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("needs_root")
 def test_what_headroom_saw_is_planned_for_another_host(fleet):
     """Two VMs of 20 MiB in the budget of inventories/ramp."""

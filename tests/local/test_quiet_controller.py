@@ -8,6 +8,7 @@ import pathlib
 import signal
 import time
 
+import pytest
 import redis
 
 from .conftest import SMALL, Process, daemons_in, free_ports, processes, wait_for, write_inventory
@@ -67,6 +68,7 @@ def is_quiet(rates: dict[int, float]) -> bool:
     return bool(rates) and all(rate <= MOST for rate in rates.values())
 
 
+@pytest.mark.long
 def test_the_controller_sleeps_while_a_run_loads_its_machine(fleet, tmp_path):
     first = free_ports(len(HOSTS))
     ports = range(first, first + len(HOSTS))

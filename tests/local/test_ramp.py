@@ -208,6 +208,7 @@ def processes(name):
     return []
 
 
+@pytest.mark.long
 def test_a_tier_carries_more_servers_within_the_budget_and_references_stay_in_dram(ramp, zram):
     found = ramp(tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[2, 4, 6, 8])
     wait_for("a window of 8", lambda: [window for window in found.windows() if window["n"] == 8])

@@ -169,6 +169,7 @@ def test_a_custom_playbook_and_its_merged_percentiles(fleet, client):
         assert host["rate"]["target"] is None and host["requests"]["ok"] > 0
 
 
+@pytest.mark.long
 def test_the_redis_role_and_the_benchmark_together(fleet, tmp_path):
     """site.yml as make demo runs it, in small: our own instances, made and removed."""
     below = free_ports(4) - 1

@@ -65,6 +65,7 @@ def plant_a_wrong_clock(fleet: LocalFleet) -> None:
     fleet.environment["PATH"] = f"{program.parent}:{fleet.environment['PATH']}"
 
 
+@pytest.mark.long
 def test_a_failed_check_is_named_and_hides_no_other(fleet: LocalFleet, machine: None) -> None:
     plant_a_killed_self_test()
     plant_a_wrong_clock(fleet)

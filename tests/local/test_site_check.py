@@ -64,6 +64,7 @@ def test_a_site_is_measured_and_judged_and_nothing_stays(fleet):
     assert not [pid for pid in found if pathlib.Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("needs_root")
 def test_the_redis_of_the_check_is_neither_roots_nor_anybodys(fleet):
     """Any user of the machine can reach its port, and could let root's Redis write files."""

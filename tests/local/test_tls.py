@@ -31,6 +31,7 @@ class SecretRedis(RedisServer):
         return [*super().settings(), "port 0", f"tls-port {self.port}", *tls]
 
 
+@pytest.mark.long
 def test_a_fleet_with_and_without_tls(fleet, tmp_path, keys):
     SecretRedis.keys = keys
     fleet.servers["a"] = SecretRedis(tmp_path / "redis-a")

@@ -168,6 +168,7 @@ def killed_after_sfdisk(**params):
     assert module.process.exitcode == -signal.SIGKILL
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("then", ["continue", "restore"])
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("before", ["blank", "ext4 named in overwrite", "another layout of ours"])
