@@ -41,8 +41,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 _POLL_S = 2.0
 # A conductor that has written nothing for so long is dead: its longest window takes less.
 _SILENT_SECONDS = 4000.0
-# It ends everything within this time.
-_END_SECONDS = 20.0
+# It ends everything within this time, and VMs within the second one.
+_END_SECONDS, _VMS_END_SECONDS = 20.0, 200.0
 # What is removed at the end can be no other directory of the host.
 _DIRECTORY = re.compile(r"(/[\w-]+)+/memstretch-[0-9]+/ramp-\w+", re.ASCII)
 _JOB = Fields({"path": AbsolutePath(), "pid": Whole(2, 2**31 - 1)})
@@ -107,7 +107,9 @@ class ActionModule(HostAction):
                 for each in before:
                     signal.signal(each, signal.SIG_IGN)
                 self._shell(f"echo interrupted >{shlex.quote(os.path.join(path, 'stop'))}")
-                self._take(self._looks(path, _END_SECONDS), host, record, directory, file, again=True)
+                has_vms = "address" in self._task.args["plan"]["servers"][0]
+                seconds = _VMS_END_SECONDS if has_vms else _END_SECONDS
+                self._take(self._looks(path, seconds), host, record, directory, file, again=True)
                 raise AnsibleActionFail("the ramp was interrupted") from None
         finally:
             self._shell(f"rm -rf {shlex.quote(path)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: density
-short_description: Find how many Redis servers fit into a DRAM budget under each profile
+short_description: Find how many Redis servers or VMs fit into a DRAM budget under each profile
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
@@ -19,8 +19,10 @@ description:
   - The density is where the curve of a ramp crosses the objective. With three rounds or more it has a 95 % interval.
     The result names what ends it, which is capacity, memory, the drive, the CPUs or the CPU time of the tier.
   - The servers start on the hosts of the group C(hypervisors). The hosts of the group C(fleet) name them and say their
-    ports and their load. Each belongs to the hypervisor that Ansible reaches in the same way. Fleets of VMs are
-    refused.
+    ports and their load. Each belongs to the hypervisor that Ansible reaches in the same way.
+  - If the hosts of the group C(fleet) are VMs of the role C(vm_fleet), these are started instead, and shut down after
+    each ramp. They must be shut down before, and start a Redis that their hypervisor can reach. VMs of the group
+    C(references) are the references, and none are without them.
   - Several hypervisors conduct their ramps at the same time, each within the same budget and next to references of its
     own. Each has a density and a directory of its own, and the result also says what they carry together.
   - Each ramp runs in its own process, with the inventory, variables and connection options of the current playbook.
@@ -59,7 +61,8 @@ options:
     description: The largest fleet on a machine, 1 to 10,000. By default all hosts of the group C(fleet) there.
     type: raw
   references:
-    description: Servers that stay in DRAM, 0 to 1,000. By default 6. More of them make the result more precise.
+    description: Servers that stay in DRAM, 0 to 1,000. By default 6. More of them make the result more precise. For VMs
+      at most, and by default, those of the group C(references).
     type: raw
   slo:
     description:

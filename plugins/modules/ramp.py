@@ -7,20 +7,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ramp
-short_description: Let a fleet of Redis servers grow within a DRAM budget, and look at it step by step
+short_description: Let a fleet of Redis servers or VMs grow within a DRAM budget, and look at it step by step
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
   - Starts a conductor in the background and returns. The conductor starts, fills and loads Redis servers of its own on
     this host, in a control group with the DRAM budget, and references next to them that stay in DRAM. It writes one
     line of JSON for each window, which the action on the controller reads.
+  - Servers of O(plan) that have an address are VMs of the module M(memstretch.density.vm_fleet) with a Redis of their
+    own. The conductor starts them, and shuts them down at the end. Their control group is the partition of libvirt.
   - The conductor and all that it started end with the ramp, by SIGTERM, or when the controller has not renewed its
-    lease. Nothing is left of it then.
+    lease. Nothing is left of it then. If the conductor is killed by SIGKILL, VMs run on.
 options:
   plan:
     description: What the conductor does, as C(module_utils/ramp/plan.py) describes it.
     type: dict
     required: true
+  password:
+    description: Password of the Redis in the VMs.
+    type: str
+    default: ""
   arm:
     description: Name of the arm, for the record.
     type: str
@@ -52,7 +58,7 @@ requirements:
   - Linux 5.19 or later; with version 1 of control groups any that Redis and the client run on
   - root
   - Python 3.8 or later on the host
-  - redis-server or valkey-server
+  - redis-server or valkey-server; for VMs python3-libvirt instead
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -81,9 +87,11 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.locks impo
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
 
 ARGUMENTS = {
     "plan": {"type": "dict", "required": True},
+    "password": {"type": "str", "default": "", "no_log": True},
     "arm": {"type": "str", "required": True},
     "round": {"type": "int", "required": True},
     "directory": {"type": "path", "required": True},
@@ -94,11 +102,11 @@ ARGUMENTS = {
 def main() -> None:
     module = AnsibleModule(ARGUMENTS, supports_check_mode=True)
     try:
-        plan = checked(module.params["plan"])
+        plan = checked({**module.params["plan"], "password": module.params["password"]})
         if module.check_mode:
             module.exit_json(changed=False)
         job = session.launch(plan)
-    except (SettingError, BudgetError, LockError) as error:
+    except (SettingError, BudgetError, LockError, VmHostError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=True, job=job)
 

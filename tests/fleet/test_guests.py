@@ -16,6 +16,7 @@ import typing as t
 import pytest
 
 from .conftest import FLEET, IMAGES, ROOT, Lab, Outcome
+from .test_density import SETTINGS, unchanged
 
 GOLDEN = ROOT / ".cache" / "golden"
 BOOT_TIMEOUT_S = 1800
@@ -34,6 +35,25 @@ LOAD = {
     "latency_benchmark_slo_p99_us": 1e8,
     "latency_benchmark_min_overlap": 0,
 }
+
+MIB = 2**20
+MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
+# Those that the lab's libvirt uses.
+CONTROLLERS = ("memory", "cpuacct", "cpuset", "devices", "blkio", "unified")
+RAMP_LOAD = {
+    **SETTINGS,
+    "density_references": 1,
+    "latency_benchmark_port": 6379,
+    "latency_benchmark_password": "secret",
+    "latency_benchmark_key_count": 3000,
+    "latency_benchmark_value_size": 1000,
+    "latency_benchmark_compressibility": 0.72,
+    "latency_benchmark_rate": 200,
+    "latency_benchmark_influences": [25],
+    "latency_benchmark_read_mixes": [100],
+}
+# MiB that are enough for one guest of 384 MiB under emulation, but not for two.
+FULL = 600
 
 
 class Guests:
@@ -114,6 +134,88 @@ def test_the_self_test_tries_a_vm_and_removes_it(lab: Lab, tmp_path: pathlib.Pat
     assert "fleet-memstretch-selftest" not in host.files(IMAGES)
     assert not pathlib.Path("/var/lib/memstretch-selftest").exists()
     assert sorted(each.name for each in (tmp_path / "selftest").iterdir()) == ["lock", "selftest.json"]
+
+
+@pytest.fixture
+def beside() -> t.Iterator[str]:
+    """A partition for references, which systemd would make. Without it libvirt makes no other than its own."""
+    if not MEMORY.is_dir():
+        pytest.skip("this needs the memory controller of cgroup v1")
+    paths = [MEMORY.parent / name / "references.partition" for name in CONTROLLERS if (MEMORY.parent / name).exists()]
+    for path in paths:
+        path.mkdir()
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if (path / name).exists():
+                (path / name).write_text((path.parent / name).read_text(encoding="ascii"), encoding="ascii")
+    yield "/references"
+    for path in paths:
+        if path.exists():  # libvirt may have removed it with its last VM
+            path.rmdir()
+
+
+def test_vms_join_a_ramp_and_are_shut_down_at_its_end(lab: Lab, tmp_path: pathlib.Path, beside: str) -> None:
+    """Two VMs within a budget, and a reference outside of it; then a budget that has no room for a second one."""
+    host = lab.hypervisors[0]
+    fleet = Guests(lab, "debian", vm_fleet_count=2)
+    other = {"vm_fleet_name": "ref", "vm_fleet_groups": ["references"], "vm_fleet_partition": beside}
+    inventories = {FLEET: lab.path / "fleet", "ref": lab.path / "ref"}
+    references = Guests(lab, "debian", vm_fleet_count=1, vm_fleet_local_directory=str(inventories["ref"]), **other)
+    load = {**RAMP_LOAD, "results_dir": str(tmp_path / "results"), "profiles": unchanged(tmp_path / "unchanged.yml")}
+    sources = [word for path in inventories.values() for word in ("-i", str(path / "inventory.yml"))]
+
+    def play(playbook: str, **variables: t.Any) -> Outcome:
+        given = ("-e", json.dumps({**load, **variables}))
+        process = lab.start("ansible-playbook", str(lab.path / "hosts.yml"), *sources, playbook, *given)
+        output, _errors = process.communicate(timeout=BOOT_TIMEOUT_S)
+        return Outcome(process.returncode, output)
+
+    def ramp(name: str, **variables: t.Any) -> tuple[dict[str, t.Any], str]:
+        outcome = play(str(ROOT / "playbooks" / "density.yml"), density_id=name, **variables)
+        (record,) = (tmp_path / "results" / name / "ramps").iterdir()
+        assert "secret" not in outcome.output and "secret" not in record.read_text(encoding="utf-8")
+        return json.loads(record.read_text(encoding="utf-8")), outcome.output
+
+    try:
+        for each in (references, fleet):
+            outcome = each.run_playbook("fleet")
+            assert outcome.status == 0, outcome.output
+        role = {"role": "memstretch.density.redis", "redis_bind": ["0.0.0.0"], "redis_password": "secret"}
+        redis = tmp_path / "redis.yml"
+        redis.write_text(json.dumps([{"hosts": "fleet_vms", "gather_facts": False, "roles": [role]}]), encoding="utf-8")
+        outcome = play(str(redis))
+        assert outcome.status == 0, outcome.output
+
+        refused = play(str(ROOT / "playbooks" / "density.yml"), density_id="refused", density_budget="4G")
+        assert refused.status != 0 and "these VMs run: " in refused.output, refused.output
+        for each in (references, fleet):
+            outcome = each.run_playbook("fleet", vm_fleet_state="stopped")
+            assert outcome.status == 0, outcome.output
+
+        found, output = ramp("fits", density_budget="4G")
+        assert found["end"]["kind"] == "hosts", output
+        last = found["windows"][-1]
+        assert set(last["hosts"]) == {f"{FLEET}-001", f"{FLEET}-002"} and set(last["references"]) == {"ref-001"}
+        served = [load["lower"]["count"] for load in (*last["hosts"].values(), *last["references"].values())]
+        assert min(served) > 0, served
+        # The memory of two guests that have booted, and not that of the third.
+        assert 2 * 100 * MIB < last["machines"][host.name]["charged_bytes"] < 2 * 600 * MIB, last["machines"]
+        assert host.vms("--state-running") == set() and limit() > 2**60
+
+        found, output = ramp("full", density_budget=f"{FULL}M")
+        assert found["end"]["kind"] in ("does_not_fit", "killed"), output
+        assert found["end"]["host"] == f"{FLEET}-002", output
+        assert host.vms("--state-running") == set() and limit() > 2**60
+    finally:
+        for each in (references, fleet):
+            outcome = each.run_playbook("teardown")
+            assert outcome.status == 0, outcome.output
+    assert host.vms() == set()
+
+
+def limit() -> int:
+    """Return the limit of the partition of the VMs, that of the root without one."""
+    path = MEMORY / "machine" if (MEMORY / "machine").exists() else MEMORY
+    return int((path / "memory.limit_in_bytes").read_text(encoding="ascii"))
 
 
 # Before the fixture guests below, which creates another fleet of this name.

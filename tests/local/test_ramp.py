@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import types
 
 import pytest
 
@@ -341,7 +342,8 @@ def test_who_takes_a_port_learns_no_password_of_another_server(client, tmp_path)
         servers = [{"name": name, "port": port} for name, port in ports.items()]
         plan = checked({"budget_bytes": BUDGET, "load": LOAD, "client": str(client), "servers": servers})
         shared = members.Shared(plan, str(tmp_path), str(tmp_path / "lease"))
-        victim, taken = (members.Member(server, shared, "") for server in plan.servers)
+        here = types.SimpleNamespace(entry="")
+        victim, taken = (members.Member(server, shared, here) for server in plan.servers)
         try:
             trap.settimeout(10)
             assert not taken.advance()  # at once, before its Redis has ended for want of a port

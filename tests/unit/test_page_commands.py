@@ -39,6 +39,10 @@ LEFT_OUT = {
     "/var/lib/prometheus/node-exporter/memstretch.prom": "writes outside",
     "ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/redis/inventory.yml' "
     "memstretch.density.benchmark": "the role writes that inventory",
+    **{
+        f"ansible-playbook -i hosts.yml -i '~/.local/share/memstretch/fleets/fleet/inventory.yml' {words}": "as above"
+        for words in ("redis.yml", "memstretch.density.density -e profiles=dram,zram")
+    },
     "ansible-navigator run benchmark.yml --execution-environment-image memstretch-density --mode stdout "
     "--inventory hosts.yml": "needs a container engine",
 }

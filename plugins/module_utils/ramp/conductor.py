@@ -22,16 +22,14 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host import children
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
-    KernelLogUnknown,
-    read_kernel_log,
-)
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import decisions, groups
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.kernel_words import KernelWords
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, sample
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import (
     Member,
     ServerError,
     Shared,
+    end_of,
     load_of,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import (
@@ -76,7 +74,7 @@ _FULL, _FULL_LOOKS = 0.98, 20
 _OVER_BUDGET = 3
 # The first servers of a ramp show what one takes.
 _FIRST = 2
-_END_SECONDS = 2.0
+_END_SECONDS, _SHUTDOWN_SECONDS = 2.0, 60.0
 
 
 class _Ended(Exception):
@@ -101,13 +99,14 @@ class Conductor:
     Args:
         plan: of it.
         directory: of its files; the stream and the lease are there already.
+        fleet, outside: the control groups of the fleet and of the references.
     """
 
-    def __init__(self, plan: Plan, directory: str) -> None:
+    def __init__(self, plan: Plan, directory: str, fleet: groups.RampGroup, outside: groups.RampGroup) -> None:
         self._plan, self._directory = plan, directory
         self._tier_bytes = 0
-        self._fleet, self._outside = groups.RampGroup(groups.FLEET), groups.RampGroup(groups.REFERENCES)
-        self._machine = Machine(groups.FLEET, self._fleet)
+        self._fleet, self._outside = fleet, outside
+        self._machine = Machine(fleet.name, fleet)
         self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE))
         self._keeper: groups.BudgetKeeper | None = None
         self._members: list[Member] = []
@@ -118,7 +117,7 @@ class Conductor:
         self._stream = os.open(
             os.path.join(directory, STREAM), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
-        self._log_position: int | None = None
+        self._kernel = KernelWords()
         self._signalled = False
         self._lease: tuple[float, float] = (0.0, time.monotonic())
         self._renewed = 0.0
@@ -178,7 +177,6 @@ class Conductor:
 
     def _begin(self) -> None:
         """Make the groups, start the references, and say with which settings."""
-        self._log_position = _log_position()
         plan, swappiness = self._plan, HostFiles().number("/proc/sys/vm/swappiness") or 0
         self._tier_bytes = sum(area["size_bytes"] for area in groups.areas(plan.tier).tier)
         self._fleet.create(plan.budget_bytes, swappiness, self._tier_bytes)
@@ -251,7 +249,7 @@ class Conductor:
             while waiting and len(self._filling) < max(2, os.cpu_count() or 1):
                 server = waiting.pop(0)
                 self._attempts[server.name] = 1 + self._attempts.get(server.name, 0)
-                self._filling.append(Member(server, self._shared, self._fleet.entry, self._attempts[server.name]))
+                self._filling.append(Member(server, self._shared, self._fleet, self._attempts[server.name]))
             joined = [member for member in self._filling if member.advance()]
             self._filling = [member for member in self._filling if member not in joined]
             self._members = sorted(self._members + joined, key=lambda member: order.index(member.server))
@@ -271,9 +269,9 @@ class Conductor:
     def _take_kill(self, member: Member) -> None:
         """Take it that a newcomer was killed: all newcomers end, to join alone. End the ramp if it does not fit."""
         newcomers = self._newcomers()
-        children.end([child for each in newcomers for child in each.children()], signal.SIGKILL, _END_SECONDS)
         self._members = [each for each in self._members if not each.is_newcomer]
         self._filling = []
+        end_of(newcomers, 0, lambda: self._tick(_TICK_S))
         if not member.redis.was_killed:
             raise ServerError(f"{member.name} has ended before its step had settled: {member.redis.says()}")
         why, others = self._why(member), len(newcomers) - 1
@@ -290,7 +288,7 @@ class Conductor:
 
     def _start_references(self) -> None:
         """Start, fill and load the references, outside of the budget."""
-        waiting = [Member(server, self._shared, self._outside.entry) for server in self._plan.references]
+        waiting = [Member(server, self._shared, self._outside) for server in self._plan.references]
         self._references = list(waiting)
         while waiting:
             waiting = [member for member in waiting if not member.advance()]
@@ -540,16 +538,9 @@ class Conductor:
 
     def _kernel_words(self, member: Member) -> str:
         """Return the kernel's own words on the end of a server."""
-        try:
-            lines = read_kernel_log(self._log_position).lines if self._log_position is not None else []
-        except KernelLogUnknown as error:
-            lines = [str(error)]
-        own = [line for line in lines if f"process {member.redis.pid} " in line.lower()]
-        if own:
-            return own[-1].partition("] ")[2]
-        status = member.redis.status or 0
-        how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"status {os.WEXITSTATUS(status)}"
-        return f"{member.name} ended with {how}; the kernel has said nothing about it. {member.redis.says()}".strip()
+        redis = member.redis
+        silent = f"{member.name} ended {redis.how()}; the kernel has said nothing about it. {redis.says()}".strip()
+        return self._kernel.on(redis.pid) or silent
 
     def _write(self, line: t.Mapping[str, t.Any]) -> None:
         # One write for one line, so that a reader sees whole lines only.
@@ -565,9 +556,11 @@ class Conductor:
         realtime = [_is_realtime(member.report()) for member in everybody]
         if self._keeper:
             self._keeper.stop()  # not while the limit is lowered
-        children.end([child for member in everybody for child in member.children()], signal.SIGKILL, _END_SECONDS)
-        for group in (self._fleet, self._outside):
-            group.destroy()
+        try:
+            end_of(everybody, _SHUTDOWN_SECONDS, lambda: time.sleep(_TICK_S))
+        finally:
+            for group in (self._fleet, self._outside):
+                group.destroy()
         known = [each for each in realtime if each is not None]
         return all(known) if known else None
 
@@ -575,13 +568,6 @@ class Conductor:
 def _is_realtime(report: t.Mapping[str, t.Any] | None) -> bool | None:
     health = (report or {}).get("client_health")
     return None if not health else bool(health.get("realtime"))
-
-
-def _log_position() -> int | None:
-    try:
-        return read_kernel_log().position
-    except KernelLogUnknown:
-        return None
 
 
 def remove(directory: str) -> None:

@@ -15,6 +15,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
     BudgetError,
     CgroupFiles,
     group_directory,
+    group_of_process,
+    group_path,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, swap_areas
 from ansible_collections.memstretch.density.plugins.module_utils.host.group_reclaim import (
@@ -51,6 +53,7 @@ class RampGroup(CgroupFiles):
 
     def __init__(self, name: str, root: str = "/") -> None:
         path, self.version_1 = group_directory(HostFiles(root), name)
+        self.name = name
         super().__init__(os.path.join(root, path.lstrip("/")), self.version_1)
 
     @property
@@ -84,14 +87,31 @@ class RampGroup(CgroupFiles):
                 f"{parent}/cgroup.subtree_control does not have memory, so no group can have a DRAM budget; write "
                 "+memory to it, or mount the memory controller"
             )
-        self.destroy()
-        os.mkdir(self.path)
+        self._make()
         if self.version_1:
             self._set("memory.swappiness", str(swappiness if swap_bytes else 0))
         else:
             self._set("memory.swap.max", str(swap_bytes))
         if limit is not None:
             self.set_limit(limit)
+
+    def _make(self) -> None:
+        self.destroy()
+        os.mkdir(self.path)
+
+    def has(self, pid: int) -> bool | None:
+        """Return whether the memory of a process is charged to this group; None if the process has ended."""
+        path = _group_of(pid)
+        return None if path is None else f"{path}/".startswith(f"/{group_path(self.name)}/")
+
+    def admit(self, pid: int) -> None:
+        """Refuse the process of a server that somebody else has started, unless it is where it must be.
+
+        Raises:
+            BudgetError: it is in another group.
+        """
+        if self.has(pid) is False:
+            raise BudgetError(f"process {pid} is in the control group {_group_of(pid)}, not in {self.path}")
 
     def protect(self) -> None:
         """Let nobody else's need for memory push this group's pages out. Version 1 has no such setting."""
@@ -132,6 +152,100 @@ class RampGroup(CgroupFiles):
                         "them, then run the same command again"
                     ) from None
                 time.sleep(0.02)
+
+
+class Partition(RampGroup):
+    """The group of libvirt's partition with the VMs of a fleet. A ramp limits it, and lifts the limit at its end.
+
+    libvirt makes a group below it for each VM, which gets the swappiness that the partition has at that moment.
+    """
+
+    def __init__(self, name: str, root: str = "/") -> None:
+        super().__init__(name, root)
+        self._before: dict[str, str] = {}
+        self._wanted: dict[str, str] = {}
+        self._limit_bytes: int | None = None
+        self._is_new = False
+
+    def create(self, limit: int | None, swappiness: int, swap_bytes: int) -> None:
+        """Limit it.
+
+        Raises:
+            BudgetError: it has a limit already, or the kernel does not take this one.
+        """
+        there = self.limit()
+        if there is not None:
+            raise BudgetError(
+                f"{self.path} has a limit of {there:,} bytes already: a DRAM budget (host_tuning_dram_budget), or what "
+                "a killed ramp has left. Lift it first: write -1, in version 2 max, to its file of the limit"
+            )
+        self._limit_bytes = limit
+        super().create(limit, swappiness, swap_bytes)
+
+    def _make(self) -> None:
+        self._is_new = not self.exists()
+        os.makedirs(self.path, exist_ok=True)
+        name = "memory.swappiness" if self.version_1 else "memory.swap.max"
+        self._before = {name: _text(f"{self.path}/{name}") or ""}
+
+    def _set(self, name: str, value: str) -> None:
+        super()._set(name, value)
+        self._wanted[name] = value
+
+    def admit(self, pid: int) -> None:
+        """Refuse a VM that is not in the partition, which would escape from the budget.
+
+        Raises:
+            BudgetError: it is in another group.
+        """
+        super().admit(pid)
+        # systemd sets up the group of a slice with its first VM, and resets what was set before.
+        for name, value in self._wanted.items():
+            super()._set(name, value)
+        if self.limit() is None and self._limit_bytes is not None:
+            self.set_limit(self._limit_bytes)
+
+    def destroy(self) -> None:
+        """Lift the limit, and remove the group if libvirt had none before. It may have removed it with its last VM."""
+        if self.exists() and self._before:
+            self.set_limit(None)
+            for name, value in self._before.items():
+                super()._set(name, value)
+            if self._is_new:
+                with contextlib.suppress(OSError):  # it has other VMs by now, so it is libvirt's
+                    os.rmdir(self.path)
+
+
+class Beside(RampGroup):
+    """What stands for the group of references that are VMs: anywhere but in the partition of the fleet.
+
+    Args:
+        fleet: the partition.
+    """
+
+    def __init__(self, fleet: RampGroup) -> None:
+        super().__init__(REFERENCES)
+        self._fleet = fleet
+
+    def settings(self) -> dict[str, int | None]:
+        """Return nothing: each of them has a group of libvirt's."""
+        return {"swappiness": None, "swap_max_bytes": None}
+
+    def admit(self, pid: int) -> None:
+        """Refuse a reference that is within the budget.
+
+        Raises:
+            BudgetError: it is.
+        """
+        if self._fleet.has(pid):
+            raise BudgetError(
+                f"process {pid} is in the control group {_group_of(pid)}, so it is within the budget of the fleet; a "
+                "reference needs another vm_fleet_partition"
+            )
+
+
+def _group_of(pid: int) -> str | None:
+    return group_of_process(HostFiles(), pid)
 
 
 def _text(path: str) -> str | None:

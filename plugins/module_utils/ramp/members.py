@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One server of a ramp: its Redis, its fill and the client that loads it until the end."""
+"""One server of a ramp: its Redis or its VM, its fill and the client that loads it until the end."""
 
 from __future__ import annotations
 
@@ -9,43 +9,29 @@ import json
 import math
 import os
 import re
-import secrets
-import shutil
+import signal
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.children import (
-    KILLED_FIRST,
-    Child,
-    Spawn,
-    spare,
-)
+from ansible_collections.memstretch.density.plugins.module_utils.host import children
+from ansible_collections.memstretch.density.plugins.module_utils.host.children import Child, Spawn, spare
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import vms
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.groups import RampGroup
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan, Server
-from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection, Refused
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import Instance, Login, ServerError
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.client import plain
 
 # The client reports so many seconds at a time, from whole seconds of the clock on.
 PART_S = 1
-_READY_SECONDS = 30.0
 # It connects within this time, and then waits for its first whole second.
 _CONNECT_S = 0.25
 # A client that loses its server ends so much before the server at most.
 _ENDS_TOO_S = 1.0
+_END_SECONDS = 2.0
 _STARTED_AT = re.compile(rb'"started_at":(\d+\.\d+)')
 
 # What the client calls the three bounds, and what the record of a ramp does.
 BOUNDS = {"intended": "upper", "server": "lower", "punctual": "punctual"}
-
-
-class ServerError(Exception):
-    """A server or its client failed for a reason that is not memory; the text is for the user."""
-
-
-class Login(t.NamedTuple):
-    """How to reach the Redis of a server."""
-
-    address: tuple[str, int]
-    password: str
 
 
 class Shared(t.NamedTuple):
@@ -64,29 +50,31 @@ class Shared(t.NamedTuple):
 class Member:
     """A server that joins: it starts, is filled, and is loaded until the end.
 
+    Args:
+        server: of the plan.
+        shared: what all have in common.
+        group: the control group that it must be in.
+        attempt: how often it was tried, with this one.
+
     Attributes:
-        login: how to reach its Redis.
+        redis: its process or its VM.
         joined: whether its client runs.
         is_newcomer: whether it is killed before all others when memory runs out.
         loaded_from: the time from which on its client loads it, in seconds since 1970.
         filled_seconds: how long start and fill took.
     """
 
-    def __init__(self, server: Server, shared: Shared, entry: str, attempt: int = 1) -> None:
+    def __init__(self, server: Server, shared: Shared, group: RampGroup, attempt: int = 1) -> None:
         self.name, self.server, self._shared = server.name, server, shared
-        self._prefix = os.path.join(shared.directory, f"{server.port}.{attempt}")
+        # VMs may all have the same port.
+        everybody = [*shared.plan.servers, *shared.plan.references]
+        self._number = everybody.index(server) if server.address else server.port
+        self._prefix = os.path.join(shared.directory, f"{self._number}.{attempt}")
         self._began = time.monotonic()
-        # Whoever has taken its port before it is told this password, so no other server may have the same.
-        self.login = Login(("127.0.0.1", server.port), secrets.token_hex(16))
-        self.redis = Child(
-            Spawn(
-                [_program(shared.plan.redis), "-"],
-                f"{self._prefix}.redis",
-                given=_configuration(server.port, self.login.password),
-                entry=entry,
-                user=shared.plan.user,
-                out_of_memory=KILLED_FIRST,
-            )
+        self.redis: Instance | vms.VmServer = (
+            vms.VmServer(server, shared.plan.password, group.admit)
+            if server.address
+            else Instance(server, shared.plan, group.entry, self._prefix)
         )
         self._fill: Child | None = None
         self.client: Child | None = None
@@ -96,9 +84,14 @@ class Member:
         self._read, self._rest = 0, b""
         self._parts: dict[int, dict[str, t.Any]] = {}
 
+    @property
+    def login(self) -> Login:
+        """How to reach its Redis."""
+        return self.redis.login
+
     def children(self) -> list[Child]:
-        """Return its processes."""
-        return [child for child in (self.redis, self._fill, self.client) if child]
+        """Return its processes. That of a VM is libvirt's."""
+        return [child for child in (self.redis, self._fill, self.client) if isinstance(child, Child)]
 
     def advance(self) -> bool:
         """Take the next step of joining if the last one is done; return whether it has joined.
@@ -109,29 +102,16 @@ class Member:
         if self.joined or self.redis.ended():
             return self.joined
         if self._fill is None:
-            if self._answers():
-                self._fill = Child(self._client_process("fill", ["fill", *self._numbers(("value_size", "keys"))]))
-            elif time.monotonic() - self._began > _READY_SECONDS:
-                raise ServerError(f"{self.name} has not answered within {_READY_SECONDS:g} s: {self.redis.says()}")
+            if self.redis.ready():
+                # The Redis of a VM is not this ramp's own, so other data than a client's is left alone.
+                words = ["--protect", "fill"] if self.server.address else ["fill"]
+                self._fill = Child(self._client_process("fill", [*words, *self._numbers(("value_size", "keys"))]))
         elif self._fill.ended():
             if self._fill.status == 0:
                 self._load()
             elif self._outlives(self._fill):
                 raise ServerError(f"{self.name} could not be filled: {self._fill.says()}")
         return self.joined
-
-    def _answers(self) -> bool:
-        try:
-            with Connection(self.login.address, 1) as connection:
-                connection.log_in("default", self.login.password)
-                return connection.require("PING") == "+PONG"
-        except Refused as refused:
-            # Nobody else may answer in its place: Redis itself ends if its port is taken.
-            if time.monotonic() - self._began > 1:
-                raise ServerError(f"{self.name}: port {self.server.port} is another server's: {refused}") from None
-            return False
-        except OSError:
-            return False
 
     def _load(self) -> None:
         load = self._shared.plan.load
@@ -156,7 +136,8 @@ class Member:
     def _client_process(self, name: str, words: t.Sequence[str]) -> Spawn:
         # The seed decides the order of keys; equal ones would load all servers in step.
         share = plain(self._shared.plan.load["compressibility"])
-        options = ["--json", f"--compressibility={share}", f"--seed={self.server.port}"]
+        host = self.login.address[0]
+        options = ["--json", f"--host={host}", f"--compressibility={share}", f"--seed={self._number}"]
         argv = [self._shared.plan.client, *options, *words]
         return Spawn(argv, f"{self._prefix}.{name}", environment={"SOLOTEST_PASSWORD": self.login.password})
 
@@ -216,6 +197,20 @@ class Member:
         return error["message"] if error else ""
 
 
+def end_of(members: t.Sequence[Member], vm_seconds: float, meanwhile: t.Callable[[], None]) -> None:
+    """End the processes of servers, and shut down their VMs.
+
+    Args:
+        vm_seconds: for a VM to shut down before it is switched off.
+        meanwhile: called again and again while VMs shut down.
+
+    Raises:
+        ServerError: a VM runs on.
+    """
+    children.end([child for member in members for child in member.children()], signal.SIGKILL, _END_SECONDS)
+    vms.stop([member.redis for member in members if isinstance(member.redis, vms.VmServer)], vm_seconds, meanwhile)
+
+
 def load_of(parts: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
     """Return the sum of what a client reported: buckets and sums by bound, requests that are lost, and each second."""
     bounds: dict[str, dict[str, t.Any]] = {
@@ -238,23 +233,3 @@ def _add(to: dict[str, t.Any], reported: t.Mapping[str, t.Any]) -> None:
         to["sum_ns"] += reported["sum_ns"]
         for name, choose in (("min_ns", min), ("max_ns", max)):
             to[name] = reported[name] if to[name] is None else choose(to[name], reported[name])
-
-
-def _configuration(port: int, password: str) -> str:
-    lines = (
-        f"port {port}",
-        "bind 127.0.0.1",
-        f"requirepass {password}",
-        'save ""',
-        "appendonly no",
-        "dir /",
-        "loglevel warning",
-    )
-    return "\n".join(lines) + "\n"
-
-
-def _program(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        raise ServerError(f"redis: {name} is not a program on this host; install Redis or Valkey, or name its server")
-    return path

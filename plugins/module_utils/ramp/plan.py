@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import typing as t
 
@@ -66,6 +67,7 @@ DEFAULTS: dict[str, t.Any] = {
     "objective": None,
     "user": "",
     "redis": "redis-server",
+    "password": "",
 }
 _NUMBERS = (
     "budget_bytes",
@@ -85,10 +87,17 @@ _KEYS = {*DEFAULTS, "budget_bytes", "servers", "load", "client"}
 
 
 class Server(t.NamedTuple):
-    """A server that takes part in a ramp."""
+    """A server that takes part in a ramp.
+
+    Attributes:
+        name: of the server, and of its VM.
+        port: of its Redis.
+        address: of its VM; empty for a process of the machine itself.
+    """
 
     name: str
     port: int
+    address: str = ""
 
 
 class Plan(t.NamedTuple):
@@ -116,6 +125,7 @@ class Plan(t.NamedTuple):
             nothing but capacity.
         user: who the servers run as; empty for the user of this process.
         redis, client: the programs.
+        password: of the Redis in the VMs.
     """
 
     servers: tuple[Server, ...]
@@ -139,6 +149,12 @@ class Plan(t.NamedTuple):
     user: str
     redis: str
     client: str
+    password: str
+
+    @property
+    def has_vms(self) -> bool:
+        """Whether its servers are VMs."""
+        return bool(self.servers[0].address)
 
 
 def checked(plan: t.Mapping[str, t.Any]) -> Plan:
@@ -170,18 +186,35 @@ def checked(plan: t.Mapping[str, t.Any]) -> Plan:
         user=str(given["user"]),
         redis=str(given["redis"]),
         client=str(given["client"]),
+        password=str(given["password"]),
         **numbers,
     )
 
 
 def _servers(option: str, given: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[Server, ...]:
-    return tuple(Server(str(each["name"]), number(f"{option}.port", each["port"], RANGES["port"])) for each in given)
+    return tuple(
+        Server(
+            str(each["name"]),
+            number(f"{option}.port", each["port"], RANGES["port"]),
+            _address(option, each.get("address", "")),
+        )
+        for each in given
+    )
+
+
+def _address(option: str, text: t.Any) -> str:
+    try:
+        return str(ipaddress.ip_address(text)) if text else ""
+    except ValueError:
+        raise SettingError(f"{option}.address: {text!r} is not allowed; it must be an IP address") from None
 
 
 def _refuse_twice(servers: t.Sequence[Server]) -> None:
-    for place, name in enumerate(("name", "port")):
-        values = [server[place] for server in servers]
-        twice = sorted({str(value) for value in values if values.count(value) > 1})
+    if len({bool(server.address) for server in servers}) > 1:
+        raise SettingError("servers, references: some have an address, as VMs do, and others have none")
+    places = [f"{server.address} {server.port}".strip() for server in servers]
+    for name, values in (("name", [server.name for server in servers]), ("port", places)):
+        twice = sorted({value for value in values if values.count(value) > 1})
         if twice:
             raise SettingError(f"servers, references: the {name} {twice[0]} occurs twice; each must have its own")
 

@@ -8,7 +8,7 @@ stream          one JSON line a window, and one for the end
 lease           touched by the controller; the ramp ends if it is not
 stop            written by the controller: the ramp ends, and this is why
 clients.lease   touched by the conductor; the clients end if it is not
-PORT.1.redis    what a server, its fill and its client print
+PORT.1.redis    what a server, its fill and its client print; for a VM its number is there in place of the port
 =============== ==================================================================================================
 
 It is in /run or /tmp, so nothing is left of it after a boot.
@@ -26,7 +26,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock, wait_for
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, vms
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.conductor import LEASE, Conductor, remove
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan
 
@@ -43,6 +43,7 @@ def launch(plan: Plan) -> dict[str, t.Any]:
 
     Raises:
         BudgetError: the plan does not fit the machine's swap or its control groups.
+        VmHostError: its VMs do not exist, or run.
         LockError: another ramp runs on this machine.
     """
     lock = open_lock(os.path.join(private_directory(), _LOCK))
@@ -50,22 +51,23 @@ def launch(plan: Plan) -> dict[str, t.Any]:
         wait_for(lock, time.monotonic() + _LOCK_SECONDS, "a ramp on this machine")
         _sweep()
         groups.areas(plan.tier)
+        fleet, outside = vms.groups_of(plan)
         directory = tempfile.mkdtemp(prefix="ramp-", dir=private_directory())
         with open(os.path.join(directory, LEASE), "w", encoding="ascii"):
             pass
-        return {"path": directory, "pid": detach(lambda: _conduct(plan, directory))}
+        return {"path": directory, "pid": detach(lambda: _conduct(plan, directory, fleet, outside))}
     finally:
         os.close(lock)  # the conductor has inherited it
 
 
-def _conduct(plan: Plan, directory: str) -> None:
-    conductor = Conductor(plan, directory)
+def _conduct(plan: Plan, directory: str, fleet: groups.RampGroup, outside: groups.RampGroup) -> None:
+    conductor = Conductor(plan, directory, fleet, outside)
     conductor.run()
     conductor.linger()  # with the lock, so that the next ramp does not remove what was not read yet
 
 
 def _sweep() -> None:
-    """Remove what a conductor left that was killed by SIGKILL. Its servers and clients have died with it."""
+    """Remove what a conductor left that was killed by SIGKILL. Its servers and clients have died with it, no VMs."""
     for directory in glob.glob(os.path.join(glob.escape(private_directory()), "ramp-*")):
         with contextlib.suppress(NotADirectoryError):
             remove(directory)

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import typing as t
 import xml.etree.ElementTree as ET
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CgroupFiles, group_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
-from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_in_bytes, size_text
 from ansible_collections.memstretch.density.plugins.module_utils.vm.addresses import dhcp_range
 from ansible_collections.memstretch.density.plugins.module_utils.vm.admission import OVERHEAD, Capacity, Demand, admit
@@ -21,6 +19,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.fleet import
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHost, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.image import GoldenImage
 from ansible_collections.memstretch.density.plugins.module_utils.vm.options import Options
+from ansible_collections.memstretch.density.plugins.module_utils.vm.partition import group_of
 from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import MIB, Sizes
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
     TRANSLATION_CACHE,
@@ -109,14 +108,7 @@ def _free_space(directory: str) -> int:
 
 def _dram_budget(partition: str) -> int | None:
     """Return the memory limit of the control group that libvirt puts the VMs into, None if it has no limit."""
-    name = partition.strip("/") or "machine"
-    return CgroupFiles(*group_directory(HostFiles(), slice_of(name) if booted() else name)).limit()
-
-
-def slice_of(partition: str) -> str:
-    """Return the name of the slice of systemd that libvirt makes for a partition, such as C(machine/fleet)."""
-    escaped = re.sub(r"[^A-Za-z0-9:_./]", lambda found: f"\\x{ord(found[0]):02x}", partition)
-    return f"{escaped.replace('/', '-')}.slice"
+    return CgroupFiles(*group_directory(HostFiles(), group_of(partition))).limit()
 
 
 def _address_count(host: VmHost, network: t.Mapping[str, t.Any]) -> int | None:

@@ -200,6 +200,12 @@ class VmHost:
             if self._is_active(name, domain):
                 raise VmHostError(f"cannot switch off {name}: {error}") from error
 
+    def has_crashed(self, name: str) -> bool | None:
+        """Return whether a VM has ended without a shutdown or an order to end; None if it has not ended."""
+        state, reason = self._call(f"read the state of {name}", self._find(name).state)
+        ends = (libvirt.VIR_DOMAIN_SHUTOFF_CRASHED, libvirt.VIR_DOMAIN_SHUTOFF_FAILED)
+        return reason in ends if state == libvirt.VIR_DOMAIN_SHUTOFF else None
+
     def undefine(self, name: str) -> None:
         flags = (
             libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE

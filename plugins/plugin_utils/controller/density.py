@@ -23,7 +23,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.objecti
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.together import OfMachine, publish_all
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import Machine
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import machines as machines_of_density
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import machines_of, plan_of
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import (
+    machines_of,
+    plan_of,
+    references_of,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration, site_check
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, RunError
@@ -38,7 +42,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence 
 
 FILE = "density.json"
 # What the fleet consists of, as the answer names one of it.
-_MACHINE = "Redis server"
+_MACHINE, _VM = "Redis server", "VM"
 # Options that the plan of a ramp is made of; density_ and the name is the variable of the playbook.
 _PLAN = (
     *("budget", "max", "references", "growth", "window", "settle", "wait", "max_stolen"),
@@ -75,8 +79,11 @@ def _definition(
     """Return what a density is of. All settings are checked here, before anything is touched."""
     hostvars = task_vars["hostvars"]
     given = {"slo": options["slo"], **{f"density_{name}": options[name] for name in _PLAN}}
-    of_machines = machines_of(task_vars["groups"], hostvars)
-    plans = {machine: plan_of(given, fleet, hostvars) for machine, fleet in of_machines.items()}
+    groups = task_vars["groups"]
+    plans = {
+        machine: plan_of(given, fleet, hostvars, references_of(groups, hostvars, machine))
+        for machine, fleet in machines_of(groups, hostvars).items()
+    }
     (first, plan), *others = plans.items()
     for machine, other in others:
         for name in ("load", "objective"):
@@ -99,7 +106,7 @@ def _definition(
         "scope": choice("slo_scope", options["scope"], (EVERY, FLEET_ONLY)),
         "budget_bytes": plan["budget_bytes"],
         "load": plan["load"],
-        "machine": _MACHINE,
+        "machine": _VM if "address" in plan["servers"][0] else _MACHINE,
         **({"plans": plans} if others else {"plan": plan}),
     }
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a ramp on each machine, from the variables of an inventory whose fleet is instances on hypervisors."""
+"""The plan of a ramp on each machine, from the variables of an inventory with instances or VMs on hypervisors."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ _LOAD_NAMES = {
     "compressibility": "compressibility",
 }
 RELATIVE, ABSOLUTE = "relative", "absolute"
+# The role vm_fleet gives each VM this variable.
+_HYPERVISOR = "vm_fleet_hypervisor"
 # So many hosts are named in an error.
 _SHOWN = 3
 _INSTEAD = (
@@ -62,10 +64,10 @@ def machines_of(
 ) -> dict[str, list[str]]:
     """Return the hosts of the fleet on each hypervisor, in the order in which they join.
 
-    A ramp starts Redis servers itself, on the hypervisors.
+    A ramp starts Redis servers itself, on the hypervisors, or the VMs that the role vm_fleet has made there.
 
     Raises:
-        SettingError: there is no hypervisor, or one without servers, or the fleet is VMs or has hosts elsewhere.
+        SettingError: there is no hypervisor, or one without servers, or the fleet has hosts elsewhere or of both kinds.
     """
     hypervisors, fleet = groups.get("hypervisors", []), groups.get("fleet", [])
     if not hypervisors:
@@ -73,12 +75,20 @@ def machines_of(
             "hypervisors: this group is empty; it must have the machines on which the Redis servers of the fleet "
             f"start. {_INSTEAD}"
         )
-    if groups.get("fleet_vms") or any("vm_fleet_count" in hostvars[name] for name in hypervisors):
+    vms = [name for name in fleet if _HYPERVISOR in hostvars[name]]
+    if not vms and any("vm_fleet_count" in hostvars[name] for name in hypervisors):
         raise SettingError(
-            "vm_fleet_count: is set, but a density cannot start VMs yet, only Redis servers on the hypervisors. "
-            f"Leave it out and name Redis servers in the group fleet, as in inventories/ramp. {_INSTEAD}"
+            "vm_fleet_count: is set, but the group fleet has no VMs. playbooks/fleet.yml creates them, and writes an "
+            "inventory of them (inventory.yml in vm_fleet_local_directory), which a density needs as well (-i)"
+        )
+    if vms and len(vms) < len(fleet):
+        others = [name for name in fleet if name not in vms]
+        raise SettingError(
+            f"fleet: {listed(vms, _SHOWN)} are VMs of the role vm_fleet, {listed(others, _SHOWN)} are not; the servers "
+            "of a density are of one kind"
         )
     places = same_machine([*hypervisors, *fleet], hostvars)
+    places.update({name: str(hostvars[name][_HYPERVISOR]) for name in vms})
     for name in hypervisors:
         if places[name] != name:
             raise SettingError(
@@ -86,6 +96,8 @@ def machines_of(
                 "one of them out"
             )
     elsewhere = [name for name in fleet if places[name] not in hypervisors]
+    if elsewhere and vms:
+        raise SettingError(f"fleet: the hypervisors of {listed(elsewhere, _SHOWN)} are not in the group hypervisors")
     if elsewhere:
         raise SettingError(
             f"fleet: {listed(elsewhere, _SHOWN)}: not on {listed(hypervisors, _SHOWN)}, but reached in another way. A "
@@ -102,16 +114,27 @@ def machines_of(
     return found
 
 
+def references_of(
+    groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], hypervisor: str
+) -> list[str]:
+    """Return the VMs of the group references on a hypervisor."""
+    return [name for name in groups.get("references", []) if hostvars[name].get(_HYPERVISOR) == hypervisor]
+
+
 def plan_of(
-    given: t.Mapping[str, t.Any], fleet: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]
+    given: t.Mapping[str, t.Any],
+    fleet: t.Sequence[str],
+    hostvars: t.Mapping[str, t.Mapping[str, t.Any]],
+    references: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the plan of a ramp, without its sizes, its tier and the path of the client, which the machine has.
 
     Args:
         given: the variables of the playbook: slo, density_budget, density_written and those of RANGES; an empty one has
             its default.
-        fleet: names of the instances, in the order in which they join.
+        fleet: names of the instances or VMs, in the order in which they join.
         hostvars: their variables.
+        references: names of VMs that stay in DRAM, for a fleet of VMs. Instances have references of their own.
 
     Raises:
         SettingError: one is missing or out of range.
@@ -129,7 +152,7 @@ def plan_of(
             f"density_max: {values['density_max']} is out of range; it must be from 1 to {len(fleet)}, the hosts of "
             "the group fleet"
         )
-    ports = [_port(hostvars, name) for name in names]
+    servers = [_server(hostvars, name) for name in names]
     if values.get("density_touch") and not values.get("density_hold"):
         raise SettingError("density_touch: has no effect without density_hold, at whose end the servers are touched")
     budget = given.get("density_budget")
@@ -137,11 +160,12 @@ def plan_of(
         raise SettingError("density_budget: is missing; it must be the DRAM of the fleet, such as 256M")
     written = given.get("density_written") or "2G"
     return {
-        "servers": [{"name": name, "port": port} for name, port in zip(names, ports)],
-        "references": [
-            {"name": f"reference{place + 1}", "port": max(ports) + 1 + place}
-            for place in range(values.get("density_references", 6))
-        ],
+        "servers": servers,
+        "references": (
+            _vm_references(values.get("density_references"), hostvars, references)
+            if "address" in servers[0]
+            else _instance_references(values.get("density_references", 6), servers)
+        ),
         "budget_bytes": number("density_budget", size_in_bytes("density_budget", str(budget)), BUDGET),
         "growth": machine.DEFAULTS["growth"],
         "written_bytes": number("density_written", size_in_bytes("density_written", str(written)), WRITTEN),
@@ -154,8 +178,33 @@ def plan_of(
     }
 
 
-def _port(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> int:
-    return number("latency_benchmark_port", _variable(hostvars, name, "port"), machine.RANGES["port"])
+def _server(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> dict[str, t.Any]:
+    port = number("latency_benchmark_port", _variable(hostvars, name, "port"), machine.RANGES["port"])
+    if _HYPERVISOR not in hostvars[name]:
+        return {"name": name, "port": port}
+    address = str(hostvars[name].get("ansible_host", ""))
+    if not address or address == "127.0.0.1":
+        raise SettingError(
+            f"ansible_host: that of {name} is {address or 'missing'}; the hypervisor connects to the Redis of its VMs, "
+            "so they need addresses of their own, not vm_fleet_network with type: user"
+        )
+    return {"name": name, "port": port, "address": address}
+
+
+def _vm_references(
+    wanted: int | None, hostvars: t.Mapping[str, t.Mapping[str, t.Any]], names: t.Sequence[str]
+) -> list[dict[str, t.Any]]:
+    if wanted is not None and wanted > len(names):
+        raise SettingError(
+            f"density_references: {wanted} is out of range; for a fleet of VMs it must be from 0 to {len(names)}, the "
+            "VMs of the group references on its hypervisor"
+        )
+    return [_server(hostvars, name) for name in names[:wanted]]
+
+
+def _instance_references(wanted: int, servers: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    first = max(server["port"] for server in servers) + 1
+    return [{"name": f"reference{place + 1}", "port": first + place} for place in range(wanted)]
 
 
 def _objective(

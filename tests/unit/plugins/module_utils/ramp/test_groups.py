@@ -130,3 +130,57 @@ def test_version_2_without_its_memory_controller_is_refused(version_2):
     (version_2 / "sys/fs/cgroup/cgroup.subtree_control").write_text("cpu\n")
     with pytest.raises(BudgetError, match="does not have memory"):
         groups.RampGroup("ramp", str(version_2)).create(64 * MIB, 100, 0)
+
+
+@pytest.fixture
+def machine(version_2, monkeypatch):
+    """libvirt's partition on a host with version 2, without a limit; a test sets where processes are."""
+    path = version_2 / "sys/fs/cgroup/machine"
+    path.mkdir()
+    for name in ("memory.max", "memory.swap.max"):
+        (path / name).write_text("max")
+    monkeypatch.setattr(groups, "group_of_process", lambda _files, pid: {1: "/machine/vm-1", 2: "/machine2"}.get(pid))
+    found = groups.Partition("machine", str(version_2))
+    monkeypatch.setattr(found, "_set_limit", lambda limit: (path / "memory.max").write_text(str(limit or "max")))
+    return found
+
+
+def settings(group):
+    with open(f"{group.path}/memory.max") as limit, open(f"{group.path}/memory.swap.max") as swap:
+        return limit.read(), swap.read()
+
+
+def test_a_ramp_limits_the_partition_of_the_vms_and_lifts_the_limit(machine):
+    machine.create(64 * MIB, 100, 512 * MIB)
+    assert settings(machine) == (str(64 * MIB), str(512 * MIB))
+    machine.destroy()
+    assert settings(machine) == ("max", "max") and machine.exists()
+
+
+def test_a_partition_that_systemd_sets_up_again_is_limited_again(machine):
+    machine.create(64 * MIB, 100, 512 * MIB)
+    for name in ("memory.max", "memory.swap.max"):
+        with open(f"{machine.path}/{name}", "w") as file:
+            file.write("max")
+    machine.admit(1)
+    assert settings(machine) == (str(64 * MIB), str(512 * MIB))
+
+
+def test_a_partition_with_a_limit_is_somebody_elses(machine):
+    with open(f"{machine.path}/memory.max", "w") as file:
+        file.write(str(32 * MIB))
+    with pytest.raises(BudgetError, match="machine has a limit of 33,554,432 bytes already"):
+        machine.create(64 * MIB, 100, 0)
+    machine.destroy()
+    assert machine.limit() == 32 * MIB
+
+
+def test_a_vm_outside_of_the_partition_is_refused_and_a_reference_inside(machine):
+    machine.create(64 * MIB, 100, 0)
+    beside = groups.Beside(machine)
+    machine.admit(1)
+    beside.admit(2)
+    with pytest.raises(BudgetError, match="process 2 is in the control group /machine2, not in .*/machine$"):
+        machine.admit(2)
+    with pytest.raises(BudgetError, match="process 1 is in the control group /machine/vm-1, so it is within the bud"):
+        beside.admit(1)

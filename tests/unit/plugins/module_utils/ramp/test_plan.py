@@ -24,6 +24,7 @@ GIVEN = {
     "load": LOAD,
     "client": "/usr/bin/solotest",
 }
+VMS = [{"name": f"vm{number}", "port": 6379, "address": f"10.0.0.{number}"} for number in (1, 2)]
 
 
 def test_what_is_not_given_has_its_default():
@@ -33,10 +34,19 @@ def test_what_is_not_given_has_its_default():
     assert (checked.references, checked.tier, checked.sizes, checked.objective) == ((), (), (), None)
 
 
+def test_vms_have_addresses_and_may_have_one_port():
+    checked = plan.checked({**GIVEN, "servers": VMS, "password": "secret"})
+    assert checked.servers[1] == plan.Server("vm2", 6379, "10.0.0.2") and checked.password == "secret"
+    assert checked.has_vms and not plan.checked(GIVEN).has_vms
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
         ({"servers": []}, "servers: the list is empty"),
+        ({"servers": [*VMS, {"name": "redis1", "port": 7001}]}, "some have an address, as VMs do, and others"),
+        ({"servers": [{"name": "vm1", "port": 1, "address": "vm1"}]}, "servers.address: 'vm1' is not allowed"),
+        ({"servers": VMS, "references": [{**VMS[0], "name": "vm9"}]}, "the port 10.0.0.1 6379 occurs twice"),
         ({"references": [{"name": "reference1", "port": 7001}]}, "the port 7001 occurs twice"),
         ({"references": [{"name": "redis1", "port": 8001}]}, "the name redis1 occurs twice"),
         ({"sizes": [4, 41]}, "sizes: .* at most 40"),

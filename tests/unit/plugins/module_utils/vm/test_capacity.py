@@ -9,7 +9,7 @@ import types
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import CGROUP_V1, CGROUP_V2
-from ansible_collections.memstretch.density.plugins.module_utils.vm import capacity
+from ansible_collections.memstretch.density.plugins.module_utils.vm import capacity, partition
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import Sizes
 
@@ -17,21 +17,19 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize(
-    ("partition", "systemd", "directory"),
+    ("named", "systemd", "directory"),
     [
         ("", True, "machine.slice"),
         ("", False, "machine"),
-        ("/fleet", True, "fleet.slice"),
         ("/machine/fleet", True, "machine.slice/machine-fleet.slice"),
-        ("/machine/fleet", False, "machine/fleet"),
-        ("/my-fleet", True, "my\\x2dfleet.slice"),  # libvirt escapes the name: a hyphen would be a level of slices
+        ("/machine/fleet", False, "machine/fleet.partition"),
     ],
 )
-def test_the_budget_is_that_of_the_control_group_of_the_partition(monkeypatch, partition, systemd, directory):
-    monkeypatch.setattr(capacity, "booted", lambda: systemd)
+def test_the_budget_is_that_of_the_control_group_of_the_partition(monkeypatch, named, systemd, directory):
+    monkeypatch.setattr(partition, "booted", lambda: systemd)
     monkeypatch.setattr(capacity.CgroupFiles, "limit", lambda group: group.path)
     root = CGROUP_V1 if os.path.isdir(CGROUP_V1) else CGROUP_V2
-    assert capacity._dram_budget(partition) == f"{root}/{directory}"
+    assert capacity._dram_budget(named) == f"{root}/{directory}"
 
 
 @pytest.mark.parametrize(

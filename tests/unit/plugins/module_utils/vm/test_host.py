@@ -16,7 +16,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.vm.host import 
 )
 
 IPV4, IPV6 = 0, 1
-RUNNING, PAUSED = 1, 3
+RUNNING, PAUSED, SHUT_OFF = 1, 3, 5
+SHUT_DOWN, CRASHED, FAILED = 1, 3, 6
 
 
 class LibvirtError(Exception):
@@ -35,6 +36,9 @@ def connect(monkeypatch):
         registerErrorHandler=lambda *_arguments: None,
         VIR_DOMAIN_RUNNING=RUNNING,
         VIR_DOMAIN_PAUSED=PAUSED,
+        VIR_DOMAIN_SHUTOFF=SHUT_OFF,
+        VIR_DOMAIN_SHUTOFF_CRASHED=CRASHED,
+        VIR_DOMAIN_SHUTOFF_FAILED=FAILED,
     )
     monkeypatch.setattr(vm_host, "libvirt", libvirt)
 
@@ -90,6 +94,14 @@ def test_what_is_no_address_leaves_the_others(text) -> None:
 def test_an_error_of_libvirt_names_what_could_not_be_done(connect, calls, what, message) -> None:
     with pytest.raises(VmHostError, match=message):
         what(connect(**calls))
+
+
+@pytest.mark.parametrize(
+    ("state", "crashed"),
+    [((RUNNING, 1), None), ((SHUT_OFF, SHUT_DOWN), False), ((SHUT_OFF, CRASHED), True), ((SHUT_OFF, FAILED), True)],
+)
+def test_a_vm_that_was_killed_is_told_from_one_that_was_shut_down(connect, state, crashed) -> None:
+    assert connect(state=lambda: state).has_crashed("fleet-1") is crashed
 
 
 def test_a_vm_that_is_undefined_while_it_shuts_down_is_an_error_of_this_vm(connect) -> None:

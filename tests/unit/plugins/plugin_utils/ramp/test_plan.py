@@ -7,7 +7,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
-from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import machines_of, plan_of
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import machines_of, plan_of, references_of
 
 VARIABLES = {
     "latency_benchmark_key_count": 9000,
@@ -155,9 +155,18 @@ KVM2 = {"ansible_host": "kvm2.example.com"}
         (
             {"hypervisors": ["kvm1"], "fleet": ["a"]},
             {"kvm1": {"vm_fleet_count": 4}},
-            "vm_fleet_count: .* cannot start VMs",
+            "vm_fleet_count: is set, but the group fleet has no VMs. playbooks/fleet.yml",
         ),
-        ({"hypervisors": ["kvm1"], "fleet": ["a"], "fleet_vms": ["a"]}, {}, "cannot start VMs yet"),
+        (
+            {"hypervisors": ["kvm1"], "fleet": ["a", "b"]},
+            {"a": {"vm_fleet_hypervisor": "kvm1"}},
+            "fleet: a are VMs of the role vm_fleet, b are not",
+        ),
+        (
+            {"hypervisors": ["kvm1"], "fleet": ["a"]},
+            {"a": {"vm_fleet_hypervisor": "kvm2"}},
+            "fleet: the hypervisors of a are not in the group hypervisors",
+        ),
         (
             {"hypervisors": ["kvm1"], "fleet": ["a", "b"]},
             {"b": {"ansible_connection": "ssh"}},
@@ -189,3 +198,32 @@ def test_each_instance_is_on_the_hypervisor_that_is_reached_in_the_same_way():
     groups = {"hypervisors": ["kvm1", "kvm2.example.com"], "fleet": ["a", "b", "c"]}
     variables = {"kvm1": LOCAL, "kvm2.example.com": {}, "a": KVM2, "b": LOCAL, "c": {**KVM2, "redis_port": 7001}}
     assert machines_of(groups, variables) == {"kvm1": ["b"], "kvm2.example.com": ["a", "c"]}
+
+
+VMS = {
+    "vm1": {**VARIABLES, "vm_fleet_hypervisor": "kvm1", "ansible_host": "10.0.0.1", "latency_benchmark_port": 6379},
+    "vm2": {**VARIABLES, "vm_fleet_hypervisor": "kvm2", "ansible_host": "10.0.0.2", "latency_benchmark_port": 6379},
+    "vm3": {**VARIABLES, "vm_fleet_hypervisor": "kvm1", "ansible_host": "10.0.0.3", "latency_benchmark_port": 6379},
+}
+
+
+def test_vms_join_on_their_hypervisors_and_references_are_vms_of_a_group():
+    groups = {"hypervisors": ["kvm1", "kvm2"], "fleet": ["vm1", "vm2"], "references": ["vm3"]}
+    variables = {**VMS, "kvm1": {"vm_fleet_count": 3}, "kvm2": {}}
+    assert machines_of(groups, variables) == {"kvm1": ["vm1"], "kvm2": ["vm2"]}
+    assert references_of(groups, variables, "kvm1") == ["vm3"] and references_of(groups, variables, "kvm2") == []
+    plan = plan_of({"density_budget": "256M"}, ["vm1"], variables, ["vm3"])
+    assert plan["servers"] == [{"name": "vm1", "port": 6379, "address": "10.0.0.1"}]
+    assert plan["references"] == [{"name": "vm3", "port": 6379, "address": "10.0.0.3"}]
+    assert checked({**plan, "client": "/solotest"}).has_vms
+    none = plan_of({"density_budget": "256M", "density_references": 0}, ["vm1"], variables, ["vm3"])
+    assert none["references"] == []
+    assert plan_of({"density_budget": "256M"}, ["vm1"], variables)["references"] == []
+
+
+def test_vms_that_the_hypervisor_cannot_reach_or_that_are_missing_are_refused():
+    behind = {"vm1": {**VMS["vm1"], "ansible_host": "127.0.0.1"}}
+    with pytest.raises(SettingError, match="ansible_host: that of vm1 is 127.0.0.1; the hypervisor connects"):
+        plan_of({"density_budget": "256M"}, ["vm1"], behind)
+    with pytest.raises(SettingError, match="density_references: 2 is out of range; .* from 0 to 1, the VMs"):
+        plan_of({"density_budget": "256M", "density_references": 2}, ["vm1"], VMS, ["vm3"])

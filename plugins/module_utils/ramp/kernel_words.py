@@ -1,0 +1,32 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kernel's own words on the end of a process."""
+
+from __future__ import annotations
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
+    KernelLogUnknown,
+    read_kernel_log,
+)
+
+
+class KernelWords:
+    """What the kernel says from the construction of this object on."""
+
+    def __init__(self) -> None:
+        try:
+            self._position: int | None = read_kernel_log().position
+        except KernelLogUnknown:
+            self._position = None
+
+    def on(self, pid: int) -> str:
+        """Return its last words on a process; empty if there are none, or nobody may read them."""
+        if self._position is None:
+            return ""
+        try:
+            lines = read_kernel_log(self._position).lines
+        except KernelLogUnknown:
+            return ""
+        own = [line for line in lines if f"process {pid} " in line.lower()]
+        return own[-1].partition("] ")[2] if own else ""

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the kernel says of a process that it kills."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import KernelLog, KernelLogUnknown
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import kernel_words
+
+KILL = "[  12.000000] Memory cgroup out of memory: Killed process 12 (qemu-system-x86) total-vm:1kB"
+
+
+@pytest.fixture
+def log(monkeypatch):
+    """The lines of a kernel's log; None if nobody may read it."""
+    found: dict[str, list[str] | None] = {"lines": ["[   1.000000] booted", KILL]}
+
+    def read(after=None):
+        if found["lines"] is None:
+            raise KernelLogUnknown("/dev/kmsg: Permission denied")
+        return KernelLog(7, found["lines"] if after == 7 else [], 0)
+
+    monkeypatch.setattr(kernel_words, "read_kernel_log", read)
+    return found
+
+
+def test_the_words_on_a_process_are_those_that_name_it(log):
+    words = kernel_words.KernelWords()
+    assert words.on(12) == "Memory cgroup out of memory: Killed process 12 (qemu-system-x86) total-vm:1kB"
+    assert words.on(1) == "" == words.on(2)
+
+
+def test_nobody_knows_what_a_log_says_that_cannot_be_read(log):
+    words = kernel_words.KernelWords()
+    log["lines"] = None
+    assert words.on(12) == "" == kernel_words.KernelWords().on(12)
