@@ -12,13 +12,6 @@ IDLE_LIMITS = "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"
 RECORDS = pathlib.Path("/var/lib/memstretch")
 # The loop devices of a test are not a setting of the machine.
 LOOP_DEVICES = "/sys/block/loop"
-# If somebody else has set up DAMON before the tests, its state is theirs to change at any time.
-KDAMONDS = pathlib.Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
-THEIRS = KDAMONDS.exists() and KDAMONDS.read_text(encoding="ascii") != "0\n"
-COUNTERS = re.compile(
-    r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/"
-    rf"|damon/{'' if THEIRS else '(?!.*/kdamonds/[0-9]+/state$)'}|stat_refresh|compact_memory)"
-)
 
 
 def value(path):
@@ -26,6 +19,15 @@ def value(path):
         return pathlib.Path(path).read_text(encoding="utf-8", errors="replace").split()
     except OSError:  # written only, or without a value just now
         return None
+
+
+# If somebody else has set up DAMON before the tests, its state is theirs to change at any time. An ordinary user cannot
+# read it.
+THEIRS = value("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds") not in (None, ["0"])
+COUNTERS = re.compile(
+    r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/"
+    rf"|damon/{'' if THEIRS else '(?!.*/kdamonds/[0-9]+/state$)'}|stat_refresh|compact_memory)"
+)
 
 
 def snapshot():
