@@ -46,6 +46,5 @@ def needs_root() -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest looks which marks are asked for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for fixture, marker in (("needs_root", "root"), ("needs_damon", "damon")):
-            if fixture in getattr(item, "fixturenames", ()):
-                item.add_marker(marker)
+        if "needs_root" in getattr(item, "fixturenames", ()):
+            item.add_marker("root")

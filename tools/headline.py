@@ -130,13 +130,13 @@ def keep(results: Path, row: Row, directory: Path) -> None:
     source = results / f"headline-{row.name}"
     found = json.loads((source / "density.json").read_text(encoding="utf-8"))
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((source / "ramps").glob("*.json"))]
+    # The ramps are judged again, so that all rows say what the present rules say.
+    found.update(answer(found["definition"], records))
     absolute = [SOURCE]
     if found["plateau"]:
         absolute.append(
             {"kind": "absolute", **{name: round(2 * found["plateau"][name]) for name in SOURCE if "us" in name}}
         )
-    # The ramps are judged again, so that all rows say what the present rules say.
-    found.update(answer(found["definition"], records))
     kept = {
         "machine": machine(),
         "measured_at": time.strftime("%Y-%m-%d", time.gmtime(found["measured_at"])),

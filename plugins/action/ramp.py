@@ -20,6 +20,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.objecti
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, windows
 from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import stream
+from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import has_vms
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.record import (
     LONGEST_LINE,
     LONGEST_STREAM,
@@ -107,8 +108,7 @@ class ActionModule(HostAction):
                 for each in before:
                     signal.signal(each, signal.SIG_IGN)
                 self._shell(f"echo interrupted >{shlex.quote(os.path.join(path, 'stop'))}")
-                has_vms = "address" in self._task.args["plan"]["servers"][0]
-                seconds = _VMS_END_SECONDS if has_vms else _END_SECONDS
+                seconds = _VMS_END_SECONDS if has_vms(self._task.args["plan"]["servers"]) else _END_SECONDS
                 self._take(self._looks(path, seconds), host, record, directory, file, again=True)
                 raise AnsibleActionFail("the ramp was interrupted") from None
         finally:

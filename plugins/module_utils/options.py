@@ -141,3 +141,9 @@ def size_text(size: float) -> str:
         size /= 1024
         power += 1
     return f"{size:.4g} {_BINARY_UNITS[power]}"
+
+
+def first_names(names: t.Sequence[str], most: int) -> str:
+    """Return the first names for a message, and how many more there are, such as "a, b and 3 more"."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -192,7 +192,7 @@ def misspelt(names: t.Iterable[str]) -> dict[str, str]:
     for name in sorted(set(names)):
         if name in known or f"{name}_" in role_prefixes() or not name.startswith((*own, *SHARED_PREFIXES)):
             continue
-        nearest = "".join(difflib.get_close_matches(name, sorted(known), n=1, cutoff=_NEARLY))
+        nearest = _nearest(name, known)
         if nearest or name.startswith(own):
             found[name] = nearest
     return found
@@ -204,12 +204,13 @@ def nearly_of_playbooks(names: t.Iterable[str]) -> dict[str, str]:
     Args:
         names: names of extra variables, such as C(profil). They may be for roles of others, too.
     """
-    known = known_variables()
-    near = {
-        name: "".join(difflib.get_close_matches(name, sorted(USER_VARIABLES), n=1, cutoff=_NEARLY))
-        for name in sorted(set(names) - known)
-    }
+    near = {name: _nearest(name, USER_VARIABLES) for name in sorted(set(names) - known_variables())}
     return {name: variable for name, variable in near.items() if variable}
+
+
+def _nearest(name: str, known: t.Iterable[str]) -> str:
+    """Return the known name that is nearest to a name; empty if none is near."""
+    return "".join(difflib.get_close_matches(name, sorted(known), n=1, cutoff=_NEARLY))
 
 
 def message(found: t.Mapping[str, str], hosts: t.Mapping[str, t.Sequence[str]]) -> str:

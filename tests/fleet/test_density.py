@@ -33,15 +33,15 @@ SETTINGS = {
     "latency_benchmark_slo_p99_us": 1e8,
     "site_check": False,
 }
-LOAD = {
+VALUES = {
     "latency_benchmark_key_count": 3000,
     "latency_benchmark_value_size": 1000,
     "latency_benchmark_compressibility": 0.72,
     "latency_benchmark_rate": 200,
     "latency_benchmark_influences": [25],
     "latency_benchmark_read_mixes": [100],
-    "redis_daemon_user": "redis",
 }
+LOAD = {**VALUES, "redis_daemon_user": "redis"}
 
 
 @pytest.fixture

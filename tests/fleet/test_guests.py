@@ -16,7 +16,8 @@ import typing as t
 import pytest
 
 from .conftest import FLEET, IMAGES, ROOT, Lab, Outcome
-from .test_density import SETTINGS, unchanged
+from .ssh_machines import MEMORY
+from .test_density import SETTINGS, VALUES, unchanged
 
 GOLDEN = ROOT / ".cache" / "golden"
 BOOT_TIMEOUT_S = 1800
@@ -37,20 +38,14 @@ LOAD = {
 }
 
 MIB = 2**20
-MEMORY = pathlib.Path("/sys/fs/cgroup/memory")
 # Those that the lab's libvirt uses.
 CONTROLLERS = ("memory", "cpuacct", "cpuset", "devices", "blkio", "unified")
 RAMP_LOAD = {
     **SETTINGS,
+    **VALUES,
     "density_references": 1,
     "latency_benchmark_port": 6379,
     "latency_benchmark_password": "secret",
-    "latency_benchmark_key_count": 3000,
-    "latency_benchmark_value_size": 1000,
-    "latency_benchmark_compressibility": 0.72,
-    "latency_benchmark_rate": 200,
-    "latency_benchmark_influences": [25],
-    "latency_benchmark_read_mixes": [100],
 }
 # MiB that are enough for one guest of 384 MiB under emulation, but not for two.
 FULL = 600

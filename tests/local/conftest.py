@@ -26,7 +26,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
 
-from .machine import RECORDS
+from .machine import KDAMONDS, RECORDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
@@ -34,8 +34,6 @@ STRETCHED = ROOT / "inventories" / "stretched" / "hosts.yml"
 DEMO = ROOT / "inventories" / "demo" / "hosts.yml"
 RAMP = ROOT / "inventories" / "ramp" / "hosts.yml"
 LOCAL = ROOT / "inventories" / "local" / "hosts.yml"
-
-KDAMONDS = pathlib.Path("/sys/kernel/mm/damon/admin/kdamonds")
 
 # Seconds that anything may take here. No test is about speed, and other tests use the machine at the same time.
 PATIENCE = 1500

@@ -8,8 +8,11 @@ import os
 import pathlib
 import re
 
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon
+
 IDLE_LIMITS = "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us"
 RECORDS = pathlib.Path("/var/lib/memstretch")
+KDAMONDS = pathlib.Path(damon.ADMIN)
 # The loop devices of a test are not a setting of the machine.
 LOOP_DEVICES = "/sys/block/loop"
 
@@ -23,7 +26,7 @@ def value(path):
 
 # If somebody else has set up DAMON before the tests, its state is theirs to change at any time. An ordinary user cannot
 # read it.
-THEIRS = value("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds") not in (None, ["0"])
+THEIRS = value(KDAMONDS / "nr_kdamonds") not in (None, ["0"])
 COUNTERS = re.compile(
     r"/(pages_|full_scans|stable_node|ksm_zero|general_profit|free_hugepages|resv_hugepages|stats/"
     rf"|damon/{'' if THEIRS else '(?!.*/kdamonds/[0-9]+/state$)'}|stat_refresh|compact_memory)"

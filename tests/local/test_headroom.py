@@ -27,7 +27,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.record
 )
 
 from . import machine
-from .conftest import KDAMONDS, LocalFleet, RedisServer, wait_for, write_inventory
+from .conftest import LocalFleet, RedisServer, wait_for, write_inventory
+from .machine import KDAMONDS
 
 pytestmark = pytest.mark.usefixtures("needs_root")
 LOAD = pathlib.Path(__file__).parent / "memory_load.py"

@@ -17,8 +17,8 @@ import time
 
 import pytest
 
-from .conftest import KDAMONDS, RAMP, STRETCHED
-from .machine import IDLE_LIMITS, RECORDS, differences, snapshot, value
+from .conftest import RAMP, STRETCHED
+from .machine import IDLE_LIMITS, KDAMONDS, RECORDS, differences, snapshot, value
 
 
 def idle_limits():

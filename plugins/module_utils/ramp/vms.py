@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import is_running
 from ansible_collections.memstretch.density.plugins.module_utils.host.children import KILLED_FIRST
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import set_kernel_file
+from ansible_collections.memstretch.density.plugins.module_utils.options import first_names
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.kernel_words import KernelWords
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan, Server
@@ -67,12 +68,13 @@ def partition_of(plan: Plan, domains: t.Mapping[str, Domain]) -> str:
     strange = [name for name in everybody if name not in domains or not domains[name].mark]
     if strange:
         raise VmHostError(
-            f"libvirt has no such VMs of a fleet of this collection: {_some(strange)}. playbooks/fleet.yml creates them"
+            f"libvirt has no such VMs of a fleet of this collection: {first_names(strange, _SHOWN)}. "
+            "playbooks/fleet.yml creates them"
         )
     running = [name for name in everybody if domains[name].running]
     if running:
         raise VmHostError(
-            f"these VMs run: {_some(running)}. A ramp starts its VMs itself, so shut them down first: "
+            f"these VMs run: {first_names(running, _SHOWN)}. A ramp starts its VMs itself, so shut them down first: "
             "playbooks/fleet.yml -e vm_fleet_state=stopped"
         )
     found = {ET.fromstring(domains[server.name].xml).findtext("./resource/partition") or "" for server in plan.servers}
@@ -229,8 +231,3 @@ def stop(servers: t.Sequence[VmServer], seconds: float, meanwhile: t.Callable[[]
     errors = [str(error) for error in (each.exception() for each in stops) if error]
     if errors:
         raise ServerError("; ".join(errors[:_SHOWN]))
-
-
-def _some(names: t.Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -12,9 +12,11 @@ import stat
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.disks import disk_serial, disk_wwid
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
-from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.module_utils.options import first_names, size_text
 
 BY_ID = "/dev/disk/by-id/"
+# So many disks are named in an error.
+_SHOWN_DISKS = 12
 
 
 class GuardError(Exception):
@@ -98,7 +100,7 @@ def find(path: str, files: HostFiles) -> Disk:
             raise GuardError(f"{path} is not a block device")
     except OSError as error:
         there = sorted(glob.glob(f"{BY_ID}*"))
-        names = ", ".join(there[:12]) + (f" and {len(there) - 12} more" if len(there) > 12 else "")
+        names = first_names(there, _SHOWN_DISKS)
         raise GuardError(
             f"{path} cannot be found ({error.strerror}). This host has: {names or f'nothing in {BY_ID}'}"
         ) from error

@@ -11,6 +11,7 @@ import re
 import typing as t
 import xml.etree.ElementTree as ET
 
+from ansible_collections.memstretch.density.plugins.module_utils.options import first_names
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import Domain, VmHost, VmHostError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.sizes import DomainError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.template import (
@@ -133,5 +134,6 @@ def _template(domain: Domain, kind: str, disk: str) -> Template:
 
 
 def _summary(judged: _Judged, names: t.Sequence[str]) -> str:
-    named = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    return " | ".join(filter(None, (named, ", ".join(judged.kinds), judged.against or "could be a master")))
+    return " | ".join(
+        filter(None, (first_names(names, _NAMED), ", ".join(judged.kinds), judged.against or "could be a master"))
+    )

@@ -24,6 +24,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.togethe
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import Machine
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.machines import machines as machines_of_density
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp.plan import (
+    has_vms,
     machines_of,
     plan_of,
     references_of,
@@ -106,7 +107,7 @@ def _definition(
         "scope": choice("slo_scope", options["scope"], (EVERY, FLEET_ONLY)),
         "budget_bytes": plan["budget_bytes"],
         "load": plan["load"],
-        "machine": _VM if "address" in plan["servers"][0] else _MACHINE,
+        "machine": _VM if has_vms(plan["servers"]) else _MACHINE,
         **({"plans": plans} if others else {"plan": plan}),
     }
 

@@ -114,6 +114,11 @@ def machines_of(
     return found
 
 
+def has_vms(servers: t.Sequence[t.Mapping[str, t.Any]]) -> bool:
+    """Return whether the servers of a plan are VMs."""
+    return "address" in servers[0]
+
+
 def references_of(
     groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], hypervisor: str
 ) -> list[str]:
@@ -163,7 +168,7 @@ def plan_of(
         "servers": servers,
         "references": (
             _vm_references(values.get("density_references"), hostvars, references)
-            if "address" in servers[0]
+            if has_vms(servers)
             else _instance_references(values.get("density_references", 6), servers)
         ),
         "budget_bytes": number("density_budget", size_in_bytes("density_budget", str(budget)), BUDGET),
