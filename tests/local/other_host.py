@@ -52,3 +52,28 @@ def bare_package_manager(path: pathlib.Path, sources: str = "", packages: t.Coll
     kept = [each for each in known if each.partition("\n")[0].removeprefix("Package: ") not in packages]
     (path / "var/lib/dpkg/status").write_text("\n\n".join(kept), encoding="utf-8")
     return mounts
+
+
+# What the role vm_fleet installs.
+LIBVIRT_PACKAGES = (
+    "python3-libvirt",
+    "python3-lxml",
+    "qemu-utils",
+    "genisoimage",
+    "qemu-system-x86",
+    "qemu-system-arm",
+)
+_LIBVIRT = pathlib.Path("/usr/lib/python3/dist-packages/libvirt.py")
+
+
+def without_libvirt(path: pathlib.Path) -> dict[str, object]:
+    """Return the mounts of a host on which libvirt's Python package and QEMU are not installed.
+
+    Args:
+        path: where to write the state of its package manager.
+    """
+    mounts = bare_package_manager(path, packages=LIBVIRT_PACKAGES)
+    if _LIBVIRT.exists():
+        (path / "libvirt.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
+        mounts[str(_LIBVIRT)] = path / "libvirt.py"
+    return mounts

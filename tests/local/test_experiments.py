@@ -151,8 +151,10 @@ def test_throughput_of_two_profiles_is_continued_after_an_interruption_and_compa
     hot = [case for case in kept["hosts"]["zram"]["rounds"][0]["cases"] if case["case"] == "hot"]
     assert {case["keys"] for case in hot} == {1048}  # the data, not its multiple
     shown = " ".join(again.output.split())
-    for words in ("for hot data", "for cold data", "for writing new keys", "for reading them"):
-        assert words in shown
+    answer = next(line for line in again.output.splitlines() if line.startswith("Of the operations per second of dram"))
+    assert "for hot data" in answer and "for cold data" in answer, "these come first"
+    for words in ("hot data", "cold data", "writing new keys", "reading them"):
+        assert f"{words} " in shown
     assert "Indicative: fewer than 3 rounds give no interval." in shown
     assert not (fleet.results / "b" / "throughput_benchmark.unfinished.json").exists()
     with pytest.raises(ConnectionRefusedError):

@@ -11,12 +11,7 @@ import pytest
 
 from .conftest import SMALL, LocalFleet, write_inventory
 from .machine import differences, snapshot
-from .other_host import bare_package_manager, python_with_mounts
-
-# What the role vm_fleet installs.
-PACKAGES = ("python3-libvirt", "python3-lxml", "qemu-utils", "genisoimage", "qemu-system-x86", "qemu-system-arm")
-LIBVIRT = pathlib.Path("/usr/lib/python3/dist-packages/libvirt.py")
-
+from .other_host import python_with_mounts, without_libvirt
 
 pytestmark = pytest.mark.usefixtures("needs_root")
 
@@ -37,13 +32,8 @@ def write_hypervisors(fleet: LocalFleet, **hosts: dict[str, t.Any]) -> pathlib.P
 
 
 def test_check_mode_works_and_touches_nothing(fleet: LocalFleet, untuned_machine: None) -> None:
-    mounts = bare_package_manager(fleet.path / "host", packages=PACKAGES)
-    if LIBVIRT.exists():
-        (fleet.path / "libvirt.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
-        mounts[str(LIBVIRT)] = fleet.path / "libvirt.py"
-    inventory = write_hypervisors(
-        fleet, kvm01={"ansible_python_interpreter": python_with_mounts(fleet.path / "python", mounts)}
-    )
+    python = python_with_mounts(fleet.path / "python", without_libvirt(fleet.path / "host"))
+    inventory = write_hypervisors(fleet, kvm01={"ansible_python_interpreter": python})
     installed = pathlib.Path("~/.local/lib/memstretch").expanduser()
     programs = sorted(installed.glob("*"))
     before = snapshot()

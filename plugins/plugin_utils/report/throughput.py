@@ -67,10 +67,11 @@ def throughput_benchmark(document: t.Mapping[str, t.Any]) -> Section:
 def _answer(found: t.Sequence[comparison.Ratio], arms: comparison.Arms) -> str:
     """State in one sentence what each arm reaches of the first one, with hot and cold data if these were measured."""
     texts = []
-    first = [each for each in found if each.comparison.words in _FIRST] or found
-    for arm, of_arm in itertools.groupby(first, key=lambda each: each.arm):
+    for arm, of_arm in itertools.groupby(found, key=lambda each: each.arm):
+        all_of_arm = list(of_arm)
+        first = [each for each in all_of_arm if each.comparison.words in _FIRST] or all_of_arm
         parts = []
-        for words, of_words in itertools.groupby(of_arm, key=lambda each: each.comparison.words):
+        for words, of_words in itertools.groupby(first, key=lambda each: each.comparison.words):
             each = list(of_words)
             texts_of_ops = [_percent(ratio.found) + (f" of the {ratio.op}s" if len(each) > 1 else "") for ratio in each]
             parts.append(f"{' and '.join(texts_of_ops)} for {words}")
