@@ -8,6 +8,8 @@ import pathlib
 import pytest
 import yaml
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.program import BUILDS
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 
@@ -28,8 +30,7 @@ def test_an_execution_environment_gets_what_builds_the_programs():
         family: {line.split()[0] for line in lines if f"platform:{kind}" in line}
         for family, kind in (("Debian", "dpkg"), ("RedHat", "rpm"))
     }
-    builds = document("roles/client_program/vars/main.yml")["__client_program_builds"].values()
-    needed = {family: {name for build in builds for name in build["packages"][family]} for family in listed}
+    needed = {family: {name for build in BUILDS.values() for name in build.packages[family]} for family in listed}
     assert listed == needed
 
 

@@ -115,8 +115,9 @@ class SimulatedHost:
             return ""
         if CLOCK in command:
             return _clock()
-        if "uname -m" in command:
-            return f"\nmemstretch-program {platform.machine()} \n"  # the client is not there yet
+        if "uname -m" in command:  # the client is not there at first
+            state = "found" if "mkdir" in command else "absent"
+            return f"\nmemstretch-program {state} {platform.machine()} /root/solotest\n"
         made = re.search(r"echo (?:\S*/)?(ansible-tmp-[\w.-]+)", command)
         return f"{made[1]}=/root/.ansible/tmp/{made[1]}\n" if made else "/root\n"
 
@@ -126,15 +127,6 @@ class SimulatedHost:
         name = ast.literal_eval(words[b"module_fqn"].decode()).rpartition(".")[2]
         options = json.loads(ast.literal_eval(words[b"params"].decode()))["ANSIBLE_MODULE_ARGS"]
         return {"changed": False, **getattr(self, f"_{name}")(options)}
-
-    def _stat(self, options: _Answer) -> _Answer:
-        return {"stat": {"exists": False}}
-
-    def _file(self, options: _Answer) -> _Answer:
-        return {"path": options["path"].replace("~", "/root"), "state": options["state"], "changed": True}
-
-    def _copy(self, options: _Answer) -> _Answer:
-        return {"dest": options["dest"], "changed": True}
 
     def _redis_instances(self, options: _Answer) -> _Answer:
         run_id = hashlib.sha256(f"redis {self.name}".encode()).hexdigest()[:40]
