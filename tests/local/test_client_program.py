@@ -136,7 +136,7 @@ def test_a_program_that_does_not_start_on_a_host_is_refused(install, tmp_path):
 
     assert refused.returncode != 0
     assert "does not start on a" in refused.stdout and "does not start on b" in refused.stdout, refused.stdout
-    assert "Install the static libraries on the builder" in refused.stdout
+    assert "Install the static ones on the builder" in refused.stdout
 
 
 @pytest.mark.long
