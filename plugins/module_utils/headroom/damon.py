@@ -24,8 +24,8 @@ import time
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.guard import Guard
-from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import process_ticks
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import set_kernel_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import thread_seconds
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, set_kernel_file
 
 ADMIN = "/sys/kernel/mm/damon/admin/kdamonds"
 _LARGEST = 2**62
@@ -205,8 +205,9 @@ class Damon:
         return sum(self._cpu.values())
 
     def _read_cpu(self, number: int) -> None:
-        stat = _read(f"/proc/{_read(f'{self._admin}/{number}/pid')}/stat")
-        self._cpu[number] = process_ticks(stat) / os.sysconf("SC_CLK_TCK")
+        seconds = thread_seconds(HostFiles(), _read(f"{self._admin}/{number}/pid"))
+        if seconds is not None:  # otherwise it has just ended
+            self._cpu[number] = seconds
 
     def _accessed(self, number: int) -> set[int]:
         size, watched = os.sysconf("SC_PAGE_SIZE"), self._frames[number]

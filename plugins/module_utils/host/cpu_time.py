@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 import time
 import typing as t
@@ -39,6 +40,19 @@ def process_ticks(stat: str) -> int:
     """Return the ticks that a process has used, in user and kernel mode, from the text of its /proc/PID/stat."""
     words = stat.rpartition(")")[2].split()
     return int(words[11]) + int(words[12])
+
+
+def thread_seconds(files: HostFiles, pid: int | str) -> float | None:
+    """Return the CPU seconds that a thread has used, in nanoseconds where the kernel tells them, else in whole ticks.
+
+    Args:
+        pid: its id, or that of a process of one thread.
+    """
+    schedstat = (files.text(f"/proc/{pid}/schedstat") or "").split()
+    if schedstat:
+        return int(schedstat[0]) / 1e9
+    stat = files.text(f"/proc/{pid}/stat")
+    return process_ticks(stat) / os.sysconf("SC_CLK_TCK") if stat else None
 
 
 def kswapd_pids(files: HostFiles) -> list[str]:

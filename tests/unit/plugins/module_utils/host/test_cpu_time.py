@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+import time
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import cpu_time
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
@@ -41,3 +44,24 @@ def test_each_cpu_is_read(tmp_path):
     lines = ["cpu  9 9 9 9 9 9 9 9", "cpu0 1 2 3 40 5 6 7 8 0 0", "cpu1 0 0 0 1 0 0 0 0 0 0", "intr 5", "cpu2 1 2 3 4"]
     (tmp_path / "proc" / "stat").write_text("\n".join(lines))
     assert cpu_time.each_cpu(HostFiles(str(tmp_path))) == [(45, 8, 72), (1, 0, 1)]
+
+
+def test_the_cpu_time_of_a_thread_is_exact_where_the_kernel_tells_it(tmp_path):
+    files = HostFiles(str(tmp_path))
+    directory = tmp_path / "proc" / "77"
+    directory.mkdir(parents=True)
+    assert cpu_time.thread_seconds(files, 77) is None
+
+    (directory / "stat").write_text("77 (kdamond.0) S 2 0 0 0 -1 0 0 0 0 0 1 3 0 0 20 0 1 0 9\n", encoding="ascii")
+    assert cpu_time.thread_seconds(files, 77) == 4 / os.sysconf("SC_CLK_TCK")
+    (directory / "schedstat").write_text("41234567 100 12\n", encoding="ascii")
+    assert cpu_time.thread_seconds(files, 77) == 0.041234567
+
+
+def test_the_cpu_time_of_this_process_is_what_it_has_used():
+    until = time.process_time() + 0.3
+    while time.process_time() < until:
+        pass
+    time.sleep(0.01)  # the kernel counts it when the process is switched
+    found = cpu_time.thread_seconds(HostFiles(), threading.get_native_id())
+    assert found is not None and abs(found - time.thread_time()) < 0.1
