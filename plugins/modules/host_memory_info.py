@@ -416,6 +416,13 @@ host_memory:
       returned: always
       type: dict
       sample: {enabled: "0x0007", min_ttl_ms: 0}
+    damon:
+      description:
+        - DAMON, the kernel's data access monitor. C(running) has the actions of its schemes by the number of each
+          kdamond that runs, and C(modules) the names of C(damon_reclaim) and C(damon_lru_sort) if they are enabled.
+      returned: always
+      type: dict
+      sample: {running: {"0": [pageout]}, modules: []}
     sysctl:
       description: The sysctls that matter for memory, by name, each a whole number in the unit of its name.
       returned: always

@@ -8,6 +8,8 @@ from __future__ import annotations
 import typing as t
 
 MIB = 2**20
+# The action of DAMON that changes nothing.
+_WATCHES = "stat"
 Facts = t.Mapping[str, t.Any]
 
 
@@ -84,6 +86,25 @@ def _kept(facts: Facts) -> list[str]:
     return ["not restored: " + ", ".join(each["entry"] for each in kept)] if kept else []
 
 
+def _moved_by_damon(damon: t.Mapping[str, t.Any]) -> list[str]:
+    """Return the label about DAMON that evicts or moves memory by itself. One that only watches has no label.
+
+    Args:
+        damon: section of the memory record.
+    """
+    works = [f"{name} is enabled" for name in damon["modules"]]
+    for number, actions in damon["running"].items():
+        changing = [action for action in actions if action != _WATCHES]
+        if changing:
+            works.append(f"kdamond {number}: {', '.join(changing)}")
+    if not works:
+        return []
+    return [
+        f"DAMON of somebody else runs ({'; '.join(works)}) and was left alone: what it does to memory is measured "
+        "together with the profile"
+    ]
+
+
 def _applied(facts: Facts) -> list[str]:
     """Return the labels about settings that are not as the profile defines them, or not for long."""
     settings, memory, found = facts["set"]["settings"], facts["memory"], []
@@ -110,6 +131,7 @@ def _applied(facts: Facts) -> list[str]:
         found.append("page merging (KSM) is on: compare this run only with runs that merge pages, too")
     elif merged > 0:
         found.append(f"page merging is off, but {merged} pages are still merged")
+    found += _moved_by_damon(memory["damon"])
     budget = facts["budget"]
     if budget:
         group = f" {budget['group']}" if budget["group"] else ""

@@ -78,6 +78,8 @@ KHUGEPAGED_KNOBS = (
     "max_ptes_shared",
     "max_ptes_swap",
 )
+# DAMON that a parameter of the kernel starts (admin-guide/mm/damon/reclaim.rst, lru_sort.rst).
+DAMON_MODULES = ("damon_reclaim", "damon_lru_sort")
 QUEUE_KNOBS = ("scheduler", "nr_requests", "max_sectors_kb", "nomerges", "read_ahead_kb", "rq_affinity", "wbt_lat_usec")
 
 # A limit on the resume latency of all processors, in force while its writer holds it open (power/pm_qos_interface.rst).
@@ -91,6 +93,7 @@ IMDT_TIMEOUT_S = 10.0
 
 _MM = "/sys/kernel/mm"
 _THP = f"{_MM}/transparent_hugepage"
+_KDAMONDS = f"{_MM}/damon/admin/kdamonds"
 _NODES = "/sys/devices/system/node"
 _CPUS = "/sys/devices/system/cpu"
 _UNREADABLE_MAX = 20
@@ -116,6 +119,7 @@ def gather(run_command: RunCommand, root: str = "/") -> dict[str, t.Any]:
             "enabled": files.text(f"{_MM}/lru_gen/enabled"),
             "min_ttl_ms": files.number(f"{_MM}/lru_gen/min_ttl_ms"),
         },
+        "damon": damon(files),
         "sysctl": {name: files.number("/proc/sys/" + name.replace(".", "/")) for name in SYSCTLS},
         "block_queues": {
             name: block_queue(files, name) for name in real_disks(files) if files.number(f"/sys/block/{name}/size")
@@ -355,6 +359,22 @@ def ksm(files: HostFiles) -> dict[str, t.Any]:
         "advisor_mode": selected(files.text(f"{_MM}/ksm/advisor_mode")),
         "ksmtuned_running": process_runs(files, "ksmtuned"),
     }
+
+
+def damon(files: HostFiles) -> dict[str, t.Any]:
+    """Return the section C(damon), the kernel's data access monitor: what runs of it, and what that does."""
+    running = {}
+    for number in map(str, range(files.number(f"{_KDAMONDS}/nr_kdamonds") or 0)):
+        if files.text(f"{_KDAMONDS}/{number}/state") == "on":
+            contexts = f"{_KDAMONDS}/{number}/contexts"
+            schemes = [
+                f"{contexts}/{context}/schemes/{scheme}"
+                for context in files.names(contexts)
+                for scheme in files.names(f"{contexts}/{context}/schemes")
+            ]
+            running[number] = sorted({action for each in schemes if (action := files.text(f"{each}/action"))})
+    enabled = [name for name in DAMON_MODULES if files.text(f"/sys/module/{name}/parameters/enabled") == "Y"]
+    return {"running": running, "modules": enabled}
 
 
 def process_runs(files: HostFiles, name: str) -> bool | None:

@@ -15,6 +15,7 @@ MEMORY = {
     "numa": {"nodes": [NODE]},
     "cpu": {"idle": {"awake": False}},
     "ksm": {"pages_sharing": None},
+    "damon": {"running": {}, "modules": []},
 }
 SETTING = {"name": "vm.x", "section": "sysctl", "absent": False, "since": "", "also_set_by": []}
 APPLIED = {
@@ -58,6 +59,19 @@ def settings(*changes):
         ),
         ({"ksm": True}, ["page merging (KSM) is on: compare this run only with runs that merge pages, too"]),
         ({"memory": {**MEMORY, "ksm": {"pages_sharing": 7}}}, ["page merging is off, but 7 pages are still merged"]),
+        ({"memory": {**MEMORY, "damon": {"running": {"0": [], "1": ["stat"]}, "modules": []}}}, []),
+        (
+            {
+                "memory": {
+                    **MEMORY,
+                    "damon": {"running": {"0": ["stat"], "1": ["pageout", "stat"]}, "modules": ["damon_reclaim"]},
+                }
+            },
+            [
+                "DAMON of somebody else runs (damon_reclaim is enabled; kdamond 1: pageout) and was left alone: what "
+                "it does to memory is measured together with the profile"
+            ],
+        ),
         (
             {"budget": {"size_bytes": 300 * 2**20 + 1, "mechanism": "cgroup", "group": "fleet"}},
             ["DRAM budget of 300 MiB by cgroup fleet"],

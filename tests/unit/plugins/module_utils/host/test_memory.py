@@ -212,12 +212,37 @@ def test_ksmtuned_is_found_and_unknown_if_processes_are_hidden(quiet, write):
     assert host_memory.ksm(HostFiles(quiet))["ksmtuned_running"] is None
 
 
+def test_damon_that_runs_is_named_with_what_it_does(quiet, write):
+    def kdamond(number, state, *actions):
+        directory = f"/sys/kernel/mm/damon/admin/kdamonds/{number}"
+        write(quiet, f"{directory}/state", f"{state}\n")
+        write(quiet, f"{directory}/contexts/nr_contexts", "1\n")
+        write(quiet, f"{directory}/contexts/0/schemes/nr_schemes", f"{len(actions)}\n")
+        for scheme, action in enumerate(actions):
+            write(quiet, f"{directory}/contexts/0/schemes/{scheme}/action", f"{action}\n")
+
+    before = host_memory.gather(run_command, quiet)
+    assert before["damon"] == {"running": {}, "modules": []}
+
+    write(quiet, "/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds", "3\n")
+    kdamond(0, "off", "pageout")
+    kdamond(1, "on", "stat", "pageout", "stat")
+    kdamond(2, "on")
+    write(quiet, "/sys/module/damon_reclaim/parameters/enabled", "Y\n")
+    write(quiet, "/sys/module/damon_lru_sort/parameters/enabled", "N\n")
+    after = host_memory.gather(run_command, quiet)
+    assert after["damon"] == {"running": {"1": ["pageout", "stat"], "2": []}, "modules": ["damon_reclaim"]}
+    assert after["settings_digest"] == before["settings_digest"], "its owner may turn it on and off at any time"
+    assert after["unreadable"] == []
+
+
 def test_an_empty_tree_has_every_fixed_key_without_a_value(quiet, tmp_path):
     empty = host_memory.gather(run_command, str(tmp_path / "nothing"))
     full = host_memory.gather(run_command, quiet)
 
     assert set(empty) == set(full)
-    for section in ("kernel", "cpu", "numa", "memory", "swap", "thp", "ksm", "mglru", "sysctl", "cgroup", "imdt"):
+    sections = ("kernel", "cpu", "numa", "memory", "swap", "thp", "ksm", "mglru", "damon", "sysctl", "cgroup", "imdt")
+    for section in sections:
         assert set(empty[section]) == set(full[section]), section
     assert empty["swap"]["zswap"] == {"enabled": None}
     assert empty["numa"]["nodes"] == [] and empty["block_queues"] == {}
