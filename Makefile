@@ -54,15 +54,15 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
 # The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
 # lists how long each lane takes.
-LANES := lint sanity unit client membw report fleet systemd molecule local
+LANES := lint sanity unit client membw report local-user fleet systemd molecule local-root
 LONG_LANES := local-long fleet-long systemd-long unit-long client-long release host guests redis trixie demo
 
-.PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long lint bench clean \
+.PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long test-local lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  make test-LANE    One lane of the tests alone: $(LANES) $(LONG_LANES)"
+	@echo "  make test-LANE    One lane of the tests alone: $(LANES) $(LONG_LANES); local is local-user and local-root"
 
 # $(call install,PACKAGES): apt packages that are not there yet. Two lanes may do this at the same time, and apt may not. Nobody but root can hold the lock.
 define install
@@ -194,7 +194,7 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 
 # Two lanes at a time, one of each queue. The first queue needs CPUs. The lanes of the second change this machine (swap, control groups, namespaces, loop
 # devices), so no two of them may run at once, and wait for servers much of their time.
-cpu_LANES := lint sanity unit report client membw
+cpu_LANES := lint sanity unit report client membw local-user
 machine_LANES := $(filter-out $(cpu_LANES),$(LANES))
 test: setup-test ## Run a test of each path, and list the lanes that failed; no machine boots
 	@rm -rf $(LANE_STATUS)
@@ -281,10 +281,17 @@ lane-membw:
 	@echo "== membw: its seams and what makes its figures believable"
 	@$(MAKE) -C tests/programs/membw test PYTHON=../../../$(BIN)/python
 
-# Two tests run at a time; those that change this machine run one after another.
-lane-local:
-	@echo "== local: the playbooks on real Redis servers of this machine"
-	@$(call pytest,tests/local -n 2 --durations=30,not long)
+test-local: setup-test
+	@status=0; for lane in local-user local-root; do $(MAKE) --no-print-directory test-$$lane || status=1; done; exit $$status
+
+# Two tests run at a time; those that change this machine run one after another, as root.
+lane-local-user:
+	@echo "== local-user: the playbooks on real Redis servers of this machine, without root"
+	@$(BIN)/python -m pytest tests/local -n 2 --durations=30 -m "not root and not long"
+
+lane-local-root:
+	@echo "== local-root: the playbooks and roles that change this machine, and other tests that need root"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/local -n 2 --durations=30 -m "root and not long"
 
 lane-local-long:
 	@echo "== local-long: what goes deeper on real Redis servers of this machine"

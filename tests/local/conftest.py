@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -64,10 +65,10 @@ MARK = "MEMSTRETCH_TEST"
 # The servers of the role redis stay until a teardown, and Ansible keeps a connection open for a minute.
 NOT_OURS = ("redis-server", "valkey-server", "ssh")
 
-# Below the ports that the kernel hands out, and other ones for each worker of pytest-xdist.
-_PORTS_OF_WORKER = 1500
-_FIRST_PORT = 20000 + _PORTS_OF_WORKER * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 6)
-_ports = itertools.count(random.randrange(_PORTS_OF_WORKER))
+# Below the ports that the kernel hands out. Each process of tests has a range of its own: workers, and other lanes.
+_FIRST_PORT, _PORTS_OF_PROCESS, _RANGES = 20000, 1000, 12
+_ports = itertools.count(random.randrange(_PORTS_OF_PROCESS))
+_held: list[socket.socket] = []
 
 
 # Their tests change this machine (swap, sysctl, control groups, loop devices that are detached and attached again), or
@@ -84,7 +85,8 @@ CHANGES_THIS_MACHINE = tuple(
         "test_demo.py::test_root",
         "test_experiments.py::test_throughput_of",  # what fits depends on the free memory and swap
         "test_headroom.py::",
-        "test_page_in.py::",
+        "test_page_in.py::test_each",
+        "test_page_in.py::test_swap",
         "test_fresh_hypervisor.py::test_check_mode",
         "test_noisy_host.py::",
         "test_plan.py::test_a_plan_for_existing_servers",
@@ -92,7 +94,10 @@ CHANGES_THIS_MACHINE = tuple(
         "test_ramp.py::",
         "test_selftest.py::",
         "test_site_check.py::test_processors",
-        "test_study.py::",
+        "test_study.py::test_a_budget",
+        "test_study.py::test_a_search",
+        "test_study.py::test_an_",
+        "test_study.py::test_the_first",
         "test_tuning.py::",
         "test_writeback.py::",
     )
@@ -119,19 +124,46 @@ class OneMachine(LoadScopeScheduling):
         return "machine" if nodeid.startswith(CHANGES_THIS_MACHINE) else nodeid
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The lane local-user runs next to the lanes that change this machine."""
+    for item in items:
+        alone = item.get_closest_marker("root") or item.get_closest_marker("long")
+        if item.nodeid.startswith(CHANGES_THIS_MACHINE) and not alone:
+            raise pytest.UsageError(f"{item.nodeid} is in CHANGES_THIS_MACHINE, so it must use steady_machine")
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: t.Any) -> OneMachine:
     return OneMachine(config, log)
 
 
 def free_ports(count: int) -> int:
     """Return the first of this many ports in a row that nothing listens on and that no other test is given."""
+    own = own_ports()
     while True:
-        first = _FIRST_PORT + next(_ports) % _PORTS_OF_WORKER
+        first = own[next(_ports) % len(own)]
         numbers = range(first, first + count)
         for _skipped in range(count - 1):
             next(_ports)
-        if numbers[-1] < _FIRST_PORT + _PORTS_OF_WORKER and all(map(_is_free, numbers)):
+        if numbers[-1] in own and all(map(_is_free, numbers)):
             return first
+
+
+@functools.cache
+def own_ports() -> range:
+    """Return a range of ports that no other process of these tests has, whoever runs it, until this one has ended.
+
+    A socket with the name of the range holds it: in the same network namespace, and not longer than the process.
+    """
+    for number in range(_RANGES):
+        holder = socket.socket(socket.AF_UNIX)
+        try:
+            holder.bind(f"\0memstretch-test-ports-{number}")
+        except OSError:
+            holder.close()
+            continue
+        _held.append(holder)
+        return range(_FIRST_PORT + number * _PORTS_OF_PROCESS, _FIRST_PORT + (number + 1) * _PORTS_OF_PROCESS)
+    raise RuntimeError(f"{_RANGES} processes run tests of tests/local on this machine; wait until one has ended")
 
 
 def _is_free(port: int) -> bool:
@@ -502,9 +534,14 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def untuned_machine(request: pytest.FixtureRequest, needs_root: None) -> None:
-    """This machine, which these tests may change and restore."""
+def steady_machine(request: pytest.FixtureRequest, needs_root: None) -> None:
+    """This machine, which nothing but this test changes meanwhile."""
     assert request.node.nodeid.startswith(CHANGES_THIS_MACHINE), "add this test to CHANGES_THIS_MACHINE"
+
+
+@pytest.fixture
+def untuned_machine(steady_machine: None) -> None:
+    """This machine, which these tests may change and restore."""
     if RECORDS.exists():
         pytest.fail(f"{RECORDS} is there: this machine carries a profile; restore it first (playbooks/restore.yml)")
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each test looks for when it ends: processes that its playbooks have left."""
+"""What keeps tests apart: processes that a test has left are found, and ports are those of one process of tests."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
-from .conftest import wait_for
+from .conftest import ROOT, own_ports, wait_for
 
 
 def test_a_process_that_a_playbook_leaves_is_found(fleet):
@@ -20,3 +22,14 @@ def test_a_process_that_a_playbook_leaves_is_found(fleet):
     for pid in fleet.running():
         os.kill(pid, signal.SIGKILL)
     wait_for("its end", lambda: not fleet.running())
+
+
+def test_processes_of_tests_at_the_same_time_have_different_ports():
+    """Those of root and those of the user are in two lanes of make test."""
+    ours = own_ports()
+    module = "ansible_collections.memstretch.density.tests.local.conftest"
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); from {module} import own_ports; print(*own_ports())"
+    command = [sys.executable, "-c", code, str(ROOT / ".ansible" / "collections")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    others = {int(word) for word in done.stdout.split()}
+    assert len(others) == len(ours) and not others & set(ours)

@@ -16,7 +16,8 @@ from ansible_collections.memstretch.density.tests.unit.fixtures.looks import loo
 from .conftest import LOCAL, ROOT, write_inventory
 
 
-def test_a_plan_for_existing_servers(fleet):
+def test_a_plan_for_existing_servers(steady_machine, fleet):
+    """The second plan is the same, which it would not be if the swap of this machine had changed."""
     fleet.add("a", "b")
     outcome = fleet.run_playbook(playbook="plan")
     assert outcome.status == 0, outcome.output

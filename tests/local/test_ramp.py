@@ -12,12 +12,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import types
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.host import children
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, members, session
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 
 from . import test_charged_dram
@@ -333,28 +331,6 @@ def test_a_stranger_is_refused_by_the_servers_of_a_ramp(ramp):
         with socket.create_connection(("127.0.0.1", port), 5) as stranger:
             stranger.sendall(b"CONFIG GET requirepass\r\n")
             assert stranger.recv(100).startswith(b"-NOAUTH")
-
-
-def test_who_takes_a_port_learns_no_password_of_another_server(client, tmp_path):
-    """A local user waits at the port of a server, and tries what he is told there at another one."""
-    with socket.create_server(("127.0.0.1", 0)) as trap:
-        ports = {"victim": free_ports(1), "taken": trap.getsockname()[1]}
-        servers = [{"name": name, "port": port} for name, port in ports.items()]
-        plan = checked({"budget_bytes": BUDGET, "load": LOAD, "client": str(client), "servers": servers})
-        shared = members.Shared(plan, str(tmp_path), str(tmp_path / "lease"))
-        here = types.SimpleNamespace(entry="")
-        victim, taken = (members.Member(server, shared, here) for server in plan.servers)
-        try:
-            trap.settimeout(10)
-            assert not taken.advance()  # at once, before its Redis has ended for want of a port
-            caught, _address = trap.accept()
-            wait_for("the victim", lambda: answers(ports["victim"]))
-            with caught, socket.create_connection(("127.0.0.1", ports["victim"]), 5) as stranger:
-                password = next(word for word in caught.recv(1000).split() if len(word) == 32)
-                stranger.sendall(b"AUTH %s\r\n" % password)
-                assert stranger.recv(100).startswith(b"-WRONGPASS")
-        finally:
-            children.end([victim.redis, taken.redis], signal.SIGKILL, 2)
 
 
 @pytest.mark.long
