@@ -125,7 +125,7 @@ class Conductor:
         self._used_before = self._machine.used()
         self._tier_used: collections.deque[float] = collections.deque([0.0], _FULL_LOOKS)
         self._looked_at, self._over, self._waited = 0, 0, 0.0
-        self._curve, self._misses = decisions.Curve(), decisions.Misses(plan.objective)
+        self._curve, self._misses = decisions.Curve(), decisions.Misses(plan.objective, plan.has_drive)
 
     def run(self) -> None:
         """Conduct the ramp to its end, leave nothing running, and write how it ended."""
@@ -171,7 +171,7 @@ class Conductor:
         size: int | None = self._first()
         while size is not None:
             self._step(size)
-            size = following(self._plan, size, self._misses.near)
+            size = following(self._plan, size, self._misses.near, self._misses.leap)
         self._hold(self._looked_at)
         return _Ended(HOSTS, self._looked_at, None, "no more servers").end
 

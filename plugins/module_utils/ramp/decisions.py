@@ -137,15 +137,23 @@ def _nanoseconds(limits: t.Mapping[str, float]) -> tuple[float, float]:
 class Misses:
     """The windows of a ramp and their objective: when is it clear that no larger fleet meets it?
 
+    Args:
+        objective: None if there is none.
+        has_drive: whether pages come back from a drive.
+
     Attributes:
         look_again: whether the last window missed it so clearly that a second look at its size must confirm that.
         near: whether the last clean window missed it, so that the end is near.
+        leap: whether the next step must be a large one. A drive makes a fleet slower from the first page on, and then
+            serves its pages faster the more it is asked for. So windows that miss the objective by less and less do
+            not show that a larger fleet misses it, too.
     """
 
-    def __init__(self, objective: t.Mapping[str, t.Any] | None) -> None:
-        self._objective, self.look_again = objective, False
+    def __init__(self, objective: t.Mapping[str, t.Any] | None, has_drive: bool = False) -> None:
+        self._objective, self.look_again, self.leap = objective, False, False
         self._in_a_row: dict[int, float] = {}
         self._clearly_at: int | None = None
+        self._has_drive = self._may_leap = has_drive
 
     @property
     def near(self) -> bool:
@@ -153,12 +161,13 @@ class Misses:
 
     def add(self, size: int, figures: Figures | None) -> str:
         """Take a window, None if it was disturbed; return why the ramp ends, or an empty text."""
-        self.look_again = False
+        self.look_again = self.leap = False
         factor = misses(self._objective, figures) if self._objective and figures else None
         if factor is None:
             return ""
         if factor <= 1:
             self._in_a_row.clear()
+            self._may_leap = self._has_drive
             return ""
         self._in_a_row[size] = factor
         if factor > _CLEARLY:
@@ -168,6 +177,9 @@ class Misses:
             return ""
         last = list(self._in_a_row.values())[-_IN_A_ROW:]
         if len(last) == _IN_A_ROW and statistics.mean(last) >= _ON_AVERAGE:
+            if self._may_leap and last[-1] < last[0]:
+                self._may_leap, self.leap = False, True
+                return ""
             return (
                 f"the lower bound misses the objective at {_IN_A_ROW} sizes in a row, by a factor of "
                 f"{statistics.mean(last):.3g} on average"

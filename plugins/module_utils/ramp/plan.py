@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
@@ -22,6 +23,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.solotest.option
 _MIB = 2**20
 # By this share a fleet grows once its objective has been missed.
 _NEAR = 0.04
+# By this share it grows to see whether it meets the objective again.
+_LEAP = 0.5
 
 RANGES: Ranges = {
     "budget_bytes": Range(int, 16 * _MIB, 2**50, "bytes"),
@@ -156,6 +159,11 @@ class Plan(t.NamedTuple):
         """Whether its servers are VMs."""
         return bool(self.servers[0].address)
 
+    @property
+    def has_drive(self) -> bool:
+        """Whether its tier is not only compressed memory."""
+        return any(not os.path.basename(name).startswith("zram") for name in self.tier)
+
 
 def checked(plan: t.Mapping[str, t.Any]) -> Plan:
     """Return a plan.
@@ -263,13 +271,16 @@ def grown(size: int, growth: float, most: int) -> int | None:
     return None if size >= most else min(most, max(size + 1, round(size * (1 + growth))))
 
 
-def following(plan: Plan, size: int, near: bool) -> int | None:
+def following(plan: Plan, size: int, near: bool, leap: bool) -> int | None:
     """Return the size of the next step, None after the last one.
 
     Args:
         near: whether the last clean window has missed the objective, so that the end is near. A coarse step beyond it
             takes most of a minute, since the budget can hardly be met there, and says nothing.
+        leap: whether it must be much larger, to see whether the objective is met there again.
     """
+    if leap:
+        return grown(size, _LEAP, len(plan.servers))
     planned = [each for each in plan.sizes if each > size]
     wanted = planned[0] if planned else grown(size, plan.growth, len(plan.servers))
     close = grown(size, _NEAR, len(plan.servers))

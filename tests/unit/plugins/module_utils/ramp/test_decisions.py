@@ -126,6 +126,31 @@ def test_a_ramp_ends_after_three_misses_in_a_row_that_are_no_accident(p99, ends)
     assert ended == [False] * 5 + [ends]
 
 
+def leapt(*p99s):
+    """Return the misses of a ramp with a drive after windows with these p99s, in microseconds, and why it ended."""
+    found = Misses(RELATIVE, has_drive=True)
+    return found, [found.add(size, figures(fleet_p99=p99 * US)) for size, p99 in enumerate(p99s)]
+
+
+def test_misses_of_a_drive_that_become_less_call_for_a_leap_before_the_ramp_ends():
+    found, ended = leapt(470, 440, 420)
+    assert found.leap and not any(ended)
+    _found, ended = leapt(470, 440, 420, 440)
+    assert "at 3 sizes in a row" in ended[-1], "the leap has missed, too"
+    found, ended = leapt(470, 440, 420, 350, 470, 440)
+    assert found.near and not found.leap and not any(ended), "where the leap met it, the ramp goes on"
+    found, ended = leapt(470, 440, 420, 350, 470, 440, 420)
+    assert found.leap and not any(ended), "and may leap again"
+
+
+def test_misses_that_become_more_and_those_without_a_drive_call_for_no_leap():
+    found, ended = leapt(420, 440, 470)
+    assert not found.leap and ended[-1]
+    found = Misses(RELATIVE)
+    assert [found.add(size, figures(fleet_p99=p99 * US)) for size, p99 in enumerate((470, 440, 420))][-1]
+    assert not found.leap
+
+
 def test_several_windows_at_one_size_are_no_misses_in_a_row():
     found, slow = Misses(RELATIVE), figures(fleet_p99=450 * US)
     assert not any(found.add(40, slow) for _window in range(5))

@@ -105,7 +105,20 @@ def test_steps_grow_by_a_share_and_by_at_least_one_server():
 )
 def test_the_steps_are_small_once_the_objective_is_missed(sizes, size, near, following):
     many = {"servers": [{"name": f"r{port}", "port": port} for port in range(1, 121)], "sizes": sizes, "growth": 0.1}
-    assert plan.following(plan.checked({**GIVEN, **many}), size, near) == following
+    assert plan.following(plan.checked({**GIVEN, **many}), size, near, leap=False) == following
+
+
+def test_a_leap_is_a_step_by_half_whatever_was_planned():
+    given = plan.checked({**GIVEN, "sizes": [10, 20, 22]})
+    assert plan.following(given, 20, near=True, leap=True) == 30
+    assert plan.following(given, 30, near=True, leap=True) == 40
+
+
+@pytest.mark.parametrize(
+    ("tier", "has_drive"), [([], False), (["/dev/zram0"], False), (["/swap"], True), (["/dev/zram0", "/dev/sdb"], True)]
+)
+def test_a_tier_with_anything_but_zram_has_a_drive(tier, has_drive):
+    assert plan.checked({**GIVEN, "tier": tier}).has_drive is has_drive
 
 
 @pytest.mark.parametrize(("size", "seconds"), [(4, 10), (10, 4), (39, 4)])
