@@ -99,10 +99,7 @@ def _moved_by_damon(damon: t.Mapping[str, t.Any]) -> list[str]:
             works.append(f"kdamond {number}: {', '.join(changing)}")
     if not works:
         return []
-    return [
-        f"DAMON of somebody else runs ({'; '.join(works)}) and was left alone: what it does to memory is measured "
-        "together with the profile"
-    ]
+    return [f"DAMON runs ({'; '.join(works)}): what it does to memory is measured together with the profile"]
 
 
 def _applied(facts: Facts) -> list[str]:

@@ -68,8 +68,8 @@ def settings(*changes):
                 }
             },
             [
-                "DAMON of somebody else runs (damon_reclaim is enabled; kdamond 1: pageout) and was left alone: what "
-                "it does to memory is measured together with the profile"
+                "DAMON runs (damon_reclaim is enabled; kdamond 1: pageout): what it does to memory is measured together "
+                "with the profile"
             ],
         ),
         (
