@@ -144,9 +144,9 @@ class Misses:
     Attributes:
         look_again: whether the last window missed it so clearly that a second look at its size must confirm that.
         near: whether the last clean window missed it, so that the end is near.
-        leap: whether the next step must be a large one. A drive makes a fleet slower from the first page on, and then
-            serves its pages faster the more it is asked for. So windows that miss the objective by less and less do
-            not show that a larger fleet misses it, too.
+        leap: whether the next step must be a large one. A drive makes a fleet slower as soon as one request in a hundred
+            waits for a page, and serves its pages faster the more it is asked for. So windows that miss the objective
+            by little do not show that a larger fleet misses it, too.
     """
 
     def __init__(self, objective: t.Mapping[str, t.Any] | None, has_drive: bool = False) -> None:
@@ -177,7 +177,7 @@ class Misses:
             return ""
         last = list(self._in_a_row.values())[-_IN_A_ROW:]
         if len(last) == _IN_A_ROW and statistics.mean(last) >= _ON_AVERAGE:
-            if self._may_leap and last[-1] < last[0]:
+            if self._may_leap:
                 self._may_leap, self.leap = False, True
                 return ""
             return (

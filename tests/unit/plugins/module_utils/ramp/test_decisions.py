@@ -132,22 +132,20 @@ def leapt(*p99s):
     return found, [found.add(size, figures(fleet_p99=p99 * US)) for size, p99 in enumerate(p99s)]
 
 
-def test_misses_of_a_drive_that_become_less_call_for_a_leap_before_the_ramp_ends():
-    found, ended = leapt(470, 440, 420)
+def test_a_drive_that_misses_by_little_calls_for_a_leap_before_the_ramp_ends():
+    found, ended = leapt(420, 440, 470)
     assert found.leap and not any(ended)
-    _found, ended = leapt(470, 440, 420, 440)
-    assert "at 3 sizes in a row" in ended[-1], "the leap has missed, too"
-    found, ended = leapt(470, 440, 420, 350, 470, 440)
+    found, ended = leapt(420, 440, 470, 440)
+    assert "at 3 sizes in a row" in ended[-1] and not found.leap, "the leap has missed, too"
+    found, ended = leapt(420, 440, 470, 350, 420, 440)
     assert found.near and not found.leap and not any(ended), "where the leap met it, the ramp goes on"
-    found, ended = leapt(470, 440, 420, 350, 470, 440, 420)
+    found, ended = leapt(420, 440, 470, 350, 420, 440, 470)
     assert found.leap and not any(ended), "and may leap again"
 
 
-def test_misses_that_become_more_and_those_without_a_drive_call_for_no_leap():
-    found, ended = leapt(420, 440, 470)
-    assert not found.leap and ended[-1]
+def test_without_a_drive_there_is_no_leap():
     found = Misses(RELATIVE)
-    assert [found.add(size, figures(fleet_p99=p99 * US)) for size, p99 in enumerate((470, 440, 420))][-1]
+    assert [found.add(size, figures(fleet_p99=p99 * US)) for size, p99 in enumerate((420, 440, 470))][-1]
     assert not found.leap
 
 
