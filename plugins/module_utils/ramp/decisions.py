@@ -144,9 +144,9 @@ class Misses:
     Attributes:
         look_again: whether the last window missed it so clearly that a second look at its size must confirm that.
         near: whether the last clean window missed it, so that the end is near.
-        leap: whether the next step must be a large one. A drive makes a fleet slower as soon as one request in a hundred
-            waits for a page, and serves its pages faster the more it is asked for. So windows that miss the objective
-            by little do not show that a larger fleet misses it, too.
+        leap: whether the next step must be a large one. A drive makes a fleet slower as soon as one request in a
+            hundred waits for a page, and serves its pages faster the more it is asked for. So windows that miss the
+            objective by little do not show that a larger fleet misses it, too.
     """
 
     def __init__(self, objective: t.Mapping[str, t.Any] | None, has_drive: bool = False) -> None:
