@@ -26,6 +26,7 @@ description:
     prepare others. With C(-v), each play has its heading at once.
   - The recap has one line for all hosts on which nothing was changed and nothing failed, if they are more than eight.
     With C(-v), each host has its line.
+  - Each line is written at once, also into a pipe or a file, so that long work shows its progress there.
   - A teardown prints one line at its end, unless something failed. With C(-v), it prints what any playbook does.
 extends_documentation_fragment:
   - default_callback
@@ -37,7 +38,9 @@ author:
 """
 
 import copy
+import io
 import os
+import sys
 import time
 import typing as t
 
@@ -84,6 +87,8 @@ class CallbackModule(Default):
                 self.set_option(name, False)
 
     def v2_playbook_on_start(self, playbook: t.Any) -> None:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)
         super().v2_playbook_on_start(playbook)
         self._quiet = self._display.verbosity == 0 and os.path.basename(playbook._file_name) == _QUIET
 

@@ -146,3 +146,20 @@ def test_a_misspelt_variable_of_the_command_line_is_refused(fleet: LocalFleet) -
     told = " ".join(outcome.output.split())
     assert outcome.status != 0 and "profil (set for every host) is not a variable" in told, told
     assert "did you mean profile?" in told and "changed=1" not in told
+
+
+def test_a_line_is_in_a_pipe_as_soon_as_it_is_known(fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
+    """Otherwise a long measurement shows no progress to a pipeline, or to somebody who keeps the output in a file."""
+    fleet.add("a")
+    seen = tmp_path / "seen"
+    tasks = [
+        {"ansible.builtin.debug": {"msg": "the first line"}, "changed_when": True},
+        {"ansible.builtin.wait_for": {"path": str(seen)}},
+    ]
+    process = fleet.start(playbook=fleet.custom_playbook(tasks))
+    assert process.stdout
+    while "the first line" not in process.stdout.readline():
+        assert process.poll() is None, "it ended without the line"
+    assert process.poll() is None, "the second task waits for the file"
+    seen.touch()
+    assert fleet.wait(process).status == 0
