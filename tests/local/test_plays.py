@@ -148,10 +148,10 @@ def test_a_misspelt_variable_of_the_command_line_is_refused(fleet: LocalFleet) -
     assert "did you mean profile?" in told and "changed=1" not in told
 
 
-def test_a_line_is_in_a_pipe_as_soon_as_it_is_known(fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
+def test_a_line_is_in_a_pipe_as_soon_as_it_is_known(fleet: LocalFleet) -> None:
     """Otherwise a long measurement shows no progress to a pipeline, or to somebody who keeps the output in a file."""
     fleet.add("a")
-    seen = tmp_path / "seen"
+    seen = fleet.path / "seen"
     tasks = [
         {"ansible.builtin.debug": {"msg": "the first line"}, "changed_when": True},
         {"ansible.builtin.wait_for": {"path": str(seen)}},

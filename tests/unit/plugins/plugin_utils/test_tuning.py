@@ -68,8 +68,8 @@ def settings(*changes):
                 }
             },
             [
-                "DAMON runs (damon_reclaim is enabled; kdamond 1: pageout): what it does to memory is measured together "
-                "with the profile"
+                "DAMON runs (damon_reclaim is enabled; kdamond 1: pageout): what it does to memory is measured "
+                "together with the profile"
             ],
         ),
         (
