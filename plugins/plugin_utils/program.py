@@ -175,17 +175,16 @@ class Program(t.NamedTuple):
 
     def _compile(self, path: str) -> None:
         # It gets its name once it is complete: this playbook may be interrupted.
-        part = f"{path}.part-{os.getpid()}"
-        done = None
+        part, said = f"{path}.part-{os.getpid()}", ""
         for command in self.compiler_commands(part):
             done = subprocess.run(command, cwd=FILES, capture_output=True, text=True, errors="replace", check=False)
             if done.returncode == 0:
                 os.replace(part, path)
                 return
-        assert done is not None
+            said = done.stderr
         packages = " ".join(self.build.packages["Debian"])
         raise ProgramError(
-            f"the controller cannot build {self.variant} (Debian needs {packages}): {message(done.stderr[-1000:])}"
+            f"the controller cannot build {self.variant} (Debian needs {packages}): {message(said[-1000:])}"
         )
 
     def look_script(self, directory: str) -> str:
