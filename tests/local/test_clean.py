@@ -34,7 +34,7 @@ LEFT = (
 COPIED = ("tools/lab.py", "tests/vm/vm.py", "tests/vm/vm_image.py")
 
 
-def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path):
+def test_everything_that_was_made_is_removed_and_the_rest_is_listed(tmp_path, steady_machine):
     checkout = tmp_path / "checkout"
     for name in (*(f"checkout/{made}" for made in MADE), "checkout/results", *LEFT):
         (tmp_path / name).mkdir(parents=True)
