@@ -15,6 +15,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.memstretch.density.plugins.plugin_utils.documentation import documented_options
 from ansible_collections.memstretch.density.plugins.plugin_utils.program import (
     FILES,
     Answer,
@@ -25,15 +26,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.program import 
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 
-_SPEC = {
-    "name": {"type": "str", "choices": ["solotest", "membw"], "required": True},
-    "tls": {"type": "bool", "default": False},
-    "build_on": {"type": "str", "choices": ["auto", "controller", "fleet"], "default": "auto"},
-    "cache_directory": {"type": "str", "required": True},
-    "directory": {"type": "str", "required": True},
-    "build": {"type": "bool", "default": False},
-}
-
 
 class ActionModule(ActionBase):
     """One task for each host, whatever has to be done: each task takes a controller of many hosts time."""
@@ -43,7 +35,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        _validated, options = self.validate_argument_spec(argument_spec=_SPEC)
+        _validated, options = self.validate_argument_spec(documented_options("client_program"))
         try:
             found = self._install(options, task_vars["inventory_hostname"])
         except (ProgramError, OSError) as error:
