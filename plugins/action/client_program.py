@@ -26,6 +26,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.program import 
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import message
 
+# Read once, and not in the process of each host.
+_OPTIONS = documented_options("client_program")
+
 
 class ActionModule(ActionBase):
     """One task for each host, whatever has to be done: each task takes a controller of many hosts time."""
@@ -35,7 +38,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         result = super().run(tmp, task_vars)
-        _validated, options = self.validate_argument_spec(documented_options("client_program"))
+        _validated, options = self.validate_argument_spec(_OPTIONS)
         try:
             found = self._install(options, task_vars["inventory_hostname"])
         except (ProgramError, OSError) as error:

@@ -20,15 +20,21 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.untrusted_modul
 
 
 class ActionModule(HostAction):
-    """Run the module on the host, and return only what is accepted of its answer."""
+    """Run the module on the host, and return only what is accepted of its answer.
+
+    Attributes:
+        RESULTS: the keys of the module's answer, if they have been read already.
+    """
+
+    RESULTS: t.ClassVar[list[str] | None] = None
 
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         module = self._task.action.rpartition(".")[2]
         result = super().run(tmp, task_vars)
-        return {**result, **self.ask(task_vars, lambda answer: _accepted(module, answer))}
+        return {**result, **self.ask(task_vars, lambda answer: _accepted(module, answer, self.RESULTS))}
 
 
-def _accepted(module: str, answer: dict[str, t.Any]) -> dict[str, t.Any]:
+def _accepted(module: str, answer: dict[str, t.Any], keys: list[str] | None) -> dict[str, t.Any]:
     """Return the accepted part of what a module returned.
 
     Raises:
@@ -40,7 +46,7 @@ def _accepted(module: str, answer: dict[str, t.Any]) -> dict[str, t.Any]:
         return site_check.result(answer)
     if module == "solotest":
         return measurement.result(answer)
-    accepted = accepted_answer(answer, documented_results(module))
+    accepted = accepted_answer(answer, documented_results(module) if keys is None else keys)
     if module == "dram_budget":
         return charged_dram.reading(accepted)
     return pressure.reading(accepted) if module == "host_memory_info" else accepted

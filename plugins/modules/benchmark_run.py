@@ -103,6 +103,12 @@ options:
     type: list
     elements: str
     default: []
+  guest_memory:
+    description:
+      - Memory of each VM of the fleet, such as C(6G), if these have no swap. Data that do not fit are refused. Empty
+        skips the check.
+    type: str
+    default: ""
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -139,8 +145,4 @@ machines:
   description: The machines of the run by what is done with them; C(plugins/plugin_utils/run/machines.py) explains it.
   returned: O(state=begun)
   type: dict
-needed_bytes:
-  description: What a guest needs for the data and for its system.
-  returned: O(state=checked) or check mode
-  type: int
 """

@@ -78,7 +78,7 @@ author:
 EXAMPLES = r"""
 - name: Measure how steady the host is
   memstretch.density.site_noise:
-    executable: "{{ client_program_path }}"
+    executable: "{{ client_program.path }}"
   register: noise
 """
 

@@ -121,6 +121,7 @@ PLAYBOOK_VARIABLES = (
             "density_ramp",
             "density_settings",
             "fleet_labels",
+            "fleet_profile",
             "fleet_vms",
             "headroom_all",
             "headroom_first",

@@ -10,6 +10,7 @@ import typing as t
 import uuid
 
 from ansible import constants
+from ansible.module_utils.common.text.formatters import human_to_bytes
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import number
@@ -64,15 +65,12 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     _check_fleet(options)
     check_space(options["results_dir"], len(phases) * len(options["expected"]))
     if options["state"] == "checked" or task.check_mode:
-        data = data_bytes(config["load"]["key_count"], config["load"]["value_size"])
+        _check_guests(options, config["load"])
         return {
             "changed": False,
             "config": config,
             "phases": phases,
             "expected": sorted(options["expected"]),
-            "data_bytes": data,
-            "guest_bytes": GUEST_SYSTEM_BYTES,
-            "needed_bytes": data + GUEST_SYSTEM_BYTES,
         }
     pacing = config["load"]["pacing"]
     _check_timers(options, pacing)
@@ -111,6 +109,25 @@ def _check_fleet(options: t.Mapping[str, t.Any]) -> None:
                 f"{limit:g} s is allowed ({options['option_prefix']}max_clock_offset). Synchronise the clock, for "
                 "example with chrony"
             )
+
+
+def _check_guests(options: t.Mapping[str, t.Any], load: t.Mapping[str, t.Any]) -> None:
+    """Raise a RunError if the data of a Redis do not fit into a VM, which has no swap."""
+    if not options["guest_memory"]:
+        return
+    prefix = options["option_prefix"]
+    try:
+        memory = human_to_bytes(options["guest_memory"])
+    except ValueError as error:
+        raise RunError(f"{prefix}guest_memory: {error}") from error
+    data = data_bytes(load["key_count"], load["value_size"])
+    if data + GUEST_SYSTEM_BYTES > memory:
+        names = listed([prefix + name for name in ("key_count", "value_size")])
+        raise RunError(
+            f"{names}: {load['key_count']:,} records of {load['value_size']:,} bytes need about {_mib(data)} and the "
+            f"guest's system {_mib(GUEST_SYSTEM_BYTES)}, but a guest has {_mib(memory)} of memory "
+            f"({prefix}guest_memory) and no swap of its own. Choose fewer keys, or VMs with more memory"
+        )
 
 
 def _check_memory(options: t.Mapping[str, t.Any], load: t.Mapping[str, t.Any]) -> None:

@@ -49,8 +49,8 @@ class Outcome:
     def facts(self):
         """Return the exported facts per host, by name of the instance."""
         return {
-            host: {facts["name"]: facts for facts in result["ansible_facts"]["redis_instances_facts"]}
-            for host, result in self.results("Export the facts").items()
+            host: {facts["name"]: facts for facts in result["instances"]}
+            for host, result in self.results("Configure, run and remove").items()
         }
 
     @property

@@ -67,6 +67,25 @@ def test_a_run_on_hosts_with_other_settings_is_begun_again_and_kept(record, choo
         choose(hashed=other_load, run_id="run", new_attempt=True)
 
 
+@pytest.mark.parametrize("memory", ["", "1G", "1073741824"])
+def test_data_that_fit_into_a_guest_are_accepted(memory):
+    options = {"guest_memory": memory, "option_prefix": "latency_benchmark_"}
+    benchmark_run._check_guests(options, {"key_count": 300_000, "value_size": 1000})
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        ("1G", "800,000 records of 2,000 bytes need about .* MiB and .* 1,024 MiB of memory .* no swap of its own"),
+        ("many", "latency_benchmark_guest_memory: "),
+    ],
+)
+def test_data_that_do_not_fit_into_a_guest_are_refused(memory, message):
+    options = {"guest_memory": memory, "option_prefix": "latency_benchmark_"}
+    with pytest.raises(RunError, match=message):
+        benchmark_run._check_guests(options, {"key_count": 800_000, "value_size": 2000})
+
+
 @pytest.mark.parametrize("choice", ["accept", "refuse"])
 def test_coarse_timers_always_come_with_the_costs_of_each_choice(choice, capsys):
     fleet = {name: {"kernel": {"timer_resolution_ns": ns}} for name, ns in (("fine", 1), (choice, 4_000_000))}
