@@ -8,8 +8,9 @@
 - capacity: zram, and so few requests that nothing else can end the ramp.
 - dram: DRAM alone. It ends by capacity, and until then the fleet is as fast as its references.
 
-Prints how often each was named. Needs root, zram and the memory and blkio controllers of version 1. With --write the
-figures go to docs/bench/short.md.
+Idle CPUs stay awake, and all ramps have the same rate: a server whose CPU sleeps answers later than one on a busy
+machine. Prints how often each was named. Needs root, zram and the memory and blkio controllers of version 1. With
+--write the figures go to docs/bench/short.md.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" 
 import charged_dram
 import machine
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_idle import kept_awake
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
@@ -46,7 +48,7 @@ PORT, SERVERS, REFERENCES = 26_500, 60, 6
 # A Redis with 3,000 values of 1,000 bytes takes 7 MiB, so a dozen fit in DRAM.
 BUDGET, READS_PER_SECOND, DRIVE = 96 * MIB, 200, 512 * MIB
 LOAD = {
-    "rate": 50,
+    "rate": 10,
     "value_size": 1000,
     "keys": 3000,
     "influence": 25,
@@ -62,8 +64,24 @@ _BLKIO = pathlib.Path("/sys/fs/cgroup/blkio")
 _END_S = 10.0
 
 
+# Takes a share of a CPU in each hundredth of a second. It runs before the servers and after their clients: the
+# scheduler would hide an equal from processes that sleep most of the time.
+HOG = """
+import os, sys, time
+share, cpu = float(sys.argv[1]), int(sys.argv[2])
+os.sched_setaffinity(0, {cpu})
+os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+while True:
+    began = time.monotonic()
+    while time.monotonic() < began + share / 100:
+        pass
+    time.sleep((1 - share) / 100)
+"""
+MOST = 0.6
+
+
 class Hogs:
-    """Other work on the CPUs, one more process for each of them after each size, once the ramp has a curve."""
+    """Other work on each CPU, more of it after each size, once the ramp has a curve."""
 
     def __init__(self) -> None:
         self._running: list[subprocess.Popen] = []
@@ -71,14 +89,17 @@ class Hogs:
 
     def more(self, window: t.Mapping[str, t.Any]) -> None:
         if window["n"] not in self._sizes and len(self._sizes) >= QUIET_SIZES:
-            for _cpu in range(os.cpu_count() or 1):
-                self._running.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            self.end()
+            share = min(MOST, 0.1 * (len(self._sizes) - QUIET_SIZES + 1))
+            for cpu in os.sched_getaffinity(0):
+                self._running.append(subprocess.Popen([sys.executable, "-c", HOG, str(share), str(cpu)]))
         self._sizes.add(window["n"])
 
     def end(self) -> None:
         for process in self._running:
             process.kill()
             process.wait()
+        self._running.clear()
 
 
 @contextlib.contextmanager
@@ -114,7 +135,10 @@ def throttled_drive(directory: str):
     )
     with file.open("wb") as opened:
         os.posix_fallocate(opened.fileno(), 0, DRIVE)
-    made = subprocess.run(["losetup", "--show", "-f", file], check=True, capture_output=True, text=True)
+    # Otherwise its reads come from the cache of the file, which is charged to the fleet.
+    made = subprocess.run(
+        ["losetup", "--direct-io=on", "--show", "-f", file], check=True, capture_output=True, text=True
+    )
     device = made.stdout.strip()
     numbers = os.stat(device).st_rdev
     group.mkdir()
@@ -205,8 +229,7 @@ def once(number: int, client: str, directory: str, kinds: t.Container[str]) -> l
             ramps.append(conduct("drive", number, client, [device], objective=aim))
     if "zram" in kinds:
         with zram() as device:
-            few = {**LOAD, "rate": 10}
-            ramps.append(conduct("zram", number, client, [device], load=few, objective=aim))
+            ramps.append(conduct("zram", number, client, [device], objective=aim))
     return ramps
 
 
@@ -271,7 +294,7 @@ def measure(times: int, kinds: t.Container[str]) -> list[list[dict[str, t.Any]]]
     rounds = []
     try:
         # On a real file system: swap files and loop devices on tmpfs are memory.
-        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as directory, kept_awake():
             client = charged_dram.build(directory)
             os.chmod(directory, 0o755)
             for number in range(1, times + 1):

@@ -38,7 +38,8 @@ class Crossing(t.NamedTuple):
     Attributes:
         size: hosts, with a fraction; for a ramp that met the limit to its end, the last size.
         low: the largest size whose fitted value is within the limit; 0 if there is none.
-        high: the smallest size that was tried and is beyond it; infinite if there is none.
+        high: the smallest size that was tried and is beyond it; infinite if there is none. Where the fitted curve lies
+            flat near the limit, the size may be elsewhere; these two then reach to the sizes around it.
         scatter: standard deviation of ln(size) by the noise of single windows.
     """
 
@@ -93,10 +94,12 @@ def crossing(points: t.Iterable[Point], wall: float = math.inf) -> Crossing | No
         # What is too far from the limit to matter stays there.
         again = [_clipped(value + chance.gauss(0, noise)) if abs(value) < 0.999 * CLIP else value for value in fit]
         logs.append(_mean_crossing(sizes, fitted(again, weights), wall))
+    size = math.exp(logs[0])
+    low, high = sizes[last] if last >= 0 else 0, sizes[last + 1] if last + 1 < len(sizes) else wall
     return Crossing(
-        size=math.exp(logs[0]),
-        low=sizes[last] if last >= 0 else 0,
-        high=sizes[last + 1] if last + 1 < len(sizes) else wall,
+        size=size,
+        low=min(low, max((each for each in sizes if each <= size), default=0)),
+        high=max(high, min((each for each in sizes if each > size), default=wall)),
         scatter=statistics.pstdev(logs[1:], logs[0]),
     )
 

@@ -65,3 +65,19 @@ def test_the_order_of_the_windows_does_not_matter_and_a_size_may_occur_twice():
 def test_a_ramp_that_misses_from_its_first_size_on_has_no_lower_end():
     found = crossing([(10, 0.1), (11, 0.2), (12, 0.3)])
     assert found and found.low == 0 and found.size < 10
+
+
+def test_a_size_lies_between_its_ends_also_where_the_curve_is_flat_near_the_limit():
+    """A drive that serves its first pages slowly: the limit is missed with 20 to 26 servers, and met from then on."""
+    early = [(17, -0.7), *((size, 0.2) for size in range(20, 27))]
+    late = [(size, -0.12) for size in (38, 42, 46, 53, 61, 70, 80, 83, 92, 95, 97, 98)]
+    found = crossing([*early, *late], wall=99)
+    assert found and found.low <= found.size < found.high == 99
+    sure = crossing([(17, -0.7), *late], wall=99)
+    assert sure and sure.low == 98 < sure.size
+    assert found.low < 92, "the misses count, too"
+
+
+def test_a_size_lies_between_its_ends_also_if_even_the_first_one_misses_the_limit_by_little():
+    found = crossing([(10, 0.01), (11, 0.03), (12, 0.04), (13, 0.2)])
+    assert found and found.low == 0 and found.size < found.high
