@@ -78,7 +78,7 @@ author:
 EXAMPLES = r"""
 - name: Measure how steady the host is
   memstretch.density.site_noise:
-    executable: "{{ client_program.path }}"
+    executable: "{{ client_program_result.path }}"
   register: noise
 """
 
