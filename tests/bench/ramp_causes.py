@@ -77,6 +77,7 @@ while True:
         pass
     time.sleep((1 - share) / 100)
 """
+# The most that it takes: the servers must still answer.
 MOST = 0.6
 
 
