@@ -34,13 +34,18 @@ def write(directory: RunDirectory, document: dict[str, t.Any], paid: _Prices = N
     directory.write_text(PAGE, page.page(document))
     directory.write_text("density.csv", exports.windows_csv(document))
     directory.write_text("density.prom", exports.open_metrics(document, document["measured_at"]))
-    found = [(arm["name"], _badge(arm)) for arm in document["arms"] if arm["density"] is not None]
-    index.enter(directory, PAGE, document["created_at"], sentence.sentence(document), found or [("", index.NO_ANSWER)])
+    index.enter(directory, PAGE, document["created_at"], sentence.sentence(document), badges(document["arms"]))
+
+
+def badges(arms: t.Iterable[t.Mapping[str, t.Any]]) -> list[tuple[str, str]]:
+    """Return the densities of arms, or what machines carry together under them, for the index of all results."""
+    return [(arm["name"], _badge(arm)) for arm in arms if arm["density"] is not None] or [("", index.NO_ANSWER)]
 
 
 def _badge(arm: t.Mapping[str, t.Any]) -> str:
-    """Return the density of an arm for the index of all results."""
-    return f"{'≥ ' if arm['at_least'] else '≤ ' if arm['at_most'] else ''}{arm['density']}"
+    # A sum of several machines may be both.
+    bound = {(True, False): "≥ ", (False, True): "≤ ", (True, True): "≈ "}
+    return f"{bound.get((bool(arm['at_least']), bool(arm['at_most'])), '')}{arm['density']}"
 
 
 def publish(

@@ -53,7 +53,7 @@ def publish_all(
     total = sentence_of(document["together"], len(documents))
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join([*lines, total]) + "\n")
-    index.enter(directory, index.FILE, document["created_at"], total)
+    index.enter(directory, index.FILE, document["created_at"], total, publish.badges(document["together"]))
     say("")
     for line in [*lines, "", total]:
         say(line)

@@ -12,6 +12,7 @@ from synthetic_ramps import definition, dram, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.exports import open_metrics
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.publish import badges
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.sentence import ratio, sure
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.together import (
     OfMachine,
@@ -137,8 +138,21 @@ def test_each_machine_has_its_page_and_the_whole_an_index(two, tmp_path):
     assert written["machines"]["kvm1"] == {"dram": 10, "zram": two["kvm1"]["arms"][1]["density"]}
     assert lines[1].startswith("On kvm1, in 256 MiB of DRAM, zram carries ") and said(two) in lines
     assert said(two) in (tmp_path / "index.html").read_text("utf-8")
+    row = json.loads((tmp_path / "density-1" / "headline.json").read_text("utf-8"))
+    assert row["verdicts"] == [["dram", "20"], ["zram", str(totals(two))]]
     below = (tmp_path / "density-1" / "index.html").read_text("utf-8")
     assert "kvm1/density.html" in below and "kvm2/density.html" in below
+
+
+@pytest.mark.parametrize(("flags", "badge"), [({}, "40"), ({"at_least": True}, "≥ 40"), ({"at_most": True}, "≤ 40")])
+def test_a_badge_has_the_density_of_a_profile(flags, badge):
+    arm = {"name": "zram", "density": 40, "at_least": False, "at_most": False, **flags}
+    assert badges([arm, {**arm, "density": None}]) == [("zram", badge)]
+
+
+def test_a_sum_of_both_bounds_has_a_badge_and_no_sum_has_another():
+    assert badges([{"name": "zram", "density": 40, "at_least": True, "at_most": True}]) == [("zram", "≈ 40")]
+    assert badges([]) == [("", "no answer")]
 
 
 def test_metrics_of_several_machines_can_be_told_apart(two):
