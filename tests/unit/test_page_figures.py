@@ -110,8 +110,8 @@ def test_quoted_figures_were_measured(page, passage):
 def test_the_pages_quote_benches():
     assert {page.values[0].name for page in PASSAGES} >= {
         "README.md",
-        "measurement.md",
-        "study.md",
+        "evidence-measurement.md",
+        "evidence-study.md",
         "experiments.md",
     }
 

@@ -12,7 +12,7 @@
 #define PLANS 1000
 #endif
 #ifndef SEED
-#define SEED 1 /* with others, 1 of some 6,000 plans exceeds the limit for the p99 (docs/measurement.md) */
+#define SEED 1 /* with others, 1 of some 6,000 plans exceeds the limit for the p99 (docs/evidence-measurement.md) */
 #endif
 enum { PLAN_REQUESTS = 4000, MOST_STOPS = 64, QUEUE_REQUESTS = 1000000 };
 
