@@ -32,7 +32,8 @@ description:
   - At the end, also after a failure or an interruption, runs C(restore.yml).
   - Continues an interrupted density with the next ramp. A ramp that was interrupted is conducted again.
   - In check mode it checks its options and does nothing else.
-  - Runs on the controller. Options that prompt for a password are refused; use password files.
+  - Runs on the controller. What Ansible asks for with C(-K) or C(-k) reaches each run. To ask for a vault password is
+    refused; use a password file.
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir

@@ -32,7 +32,8 @@ description:
     the study's file, and a comparison shows how many were discarded and what would follow if these had failed. Nothing
     is measured again because it failed or is undecided.
   - An option that the kind of study does not read is refused.
-  - Runs on the controller. Options that prompt for a password are refused; use password files.
+  - Runs on the controller. What Ansible asks for with C(-K) or C(-k) reaches each run. To ask for a vault password is
+    refused; use a password file.
 extends_documentation_fragment:
   - memstretch.density.controller_action
   - memstretch.density.results_dir

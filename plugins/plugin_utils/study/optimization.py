@@ -106,7 +106,7 @@ class Optimization:
         self._spent = 0.0
 
     def run(self) -> dict[str, t.Any]:
-        """Make the search and return its result: see docs/study.md, C(result) in C(optimize.json)."""
+        """Make the search and return its result: see C(result) in docs/schemas/optimize.json."""
         stages: list[dict[str, t.Any]] = []
         finalists = self._screen(stages)
         tests = self._confirm(finalists, stages)
