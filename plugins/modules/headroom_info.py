@@ -38,7 +38,7 @@ options:
     default: [1, 3, 10, 30, 60, 180, 300]
   pages:
     description:
-      - How many pages of each unit are watched for each age at most, 50 to 20,000. With the default, the error is at
+      - How many pages of each unit are watched for each age at most, 50 to 20,000. With 500, the error is at
         most 5 percent of the memory of a unit, more where the memory is in huge pages.
       - There are fewer where O(cpu_percent) does not allow as many, and at most 20,000 for each age, whatever the
         number of units. The interval of each age says what that costs in exactness.
