@@ -102,7 +102,7 @@ def ramp(
                         "stolen_cpu": stolen,
                         "stolen_ticks": round(100 * SECONDS * stolen),
                         "charged_bytes": 256 * 2**20,
-                        "tier_bytes": 0,
+                        "tier_bytes": changes.get("tier_bytes", 0),
                         "swap_used_bytes": 0,
                         "swap_bytes": 2**31 if changes.get("tier") else None,
                         "page_ins": changes.get("page_ins", 0),

@@ -17,6 +17,9 @@ DOES_NOT_FIT = ("killed", "does_not_fit")
 # A drive ends the ramp if at least this share of the page-ins near the crossing comes from one. The tier's own work
 # fills the CPUs if it takes at least this share of the CPU time that is used there.
 _MOST, _TIER_SHARE = 0.5, 0.25
+# Compressed memory that holds at least this share of the charged DRAM is full: each server that joins leaves less
+# uncompressed than the servers touch all the time. With values 3:1, page-ins double with 5 % more servers from there.
+_FULL = 0.75
 # A fleet that is less than this many times as slow as its references next to it is not slow because of memory.
 _MEMORY_FACTOR = 1.15
 
@@ -45,12 +48,20 @@ def cause(found: Curve, looked: t.Sequence[Window]) -> str:
     if isinstance(found.decided_by, str):
         return CAPACITY
     near = min(looked, key=lambda each: abs(math.log(each.size / found.crossing.high)))
+    if is_full(near):
+        return CAPACITY
     whose, figure = found.decided_by
     if whose == FLEET and not _is_as_fast_as_references(near, figure):
         reads, page_ins = near.sum("drive_reads"), near.sum("page_ins")
         return DRIVE if reads and page_ins and reads >= _MOST * page_ins else MEMORY
     tier, busy = near.sum("tier_cpu_seconds"), _busy_seconds(near)
     return TIER_CPU if tier and busy and tier >= _TIER_SHARE * busy else CPUS
+
+
+def is_full(window: Window) -> bool:
+    """Decide whether compressed memory holds nearly all of the charged DRAM."""
+    compressed, charged = window.sum("tier_bytes"), window.sum("charged_bytes")
+    return bool(compressed and charged and compressed >= _FULL * charged)
 
 
 def _is_as_fast_as_references(window: Window, figure: str) -> bool:

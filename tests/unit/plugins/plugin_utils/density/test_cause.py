@@ -25,6 +25,9 @@ CROSSING = Crossing(20.5, 20, 21, 0.0)
         (("references", "p99_us"), {}, "cpus"),
         (("references", "p99_us"), {"tier_cpu_seconds": 2.0}, "tier_cpu"),
         (("references", "p99_us"), {"tier_cpu_seconds": 0.1}, "cpus"),
+        (("references", "p99_us"), {"tier_cpu_seconds": 2.0, "tier_bytes": 190 * 2**20}, "tier_cpu"),
+        (("references", "p99_us"), {"tier_cpu_seconds": 2.0, "tier_bytes": 194 * 2**20}, "capacity"),
+        (("fleet", "p99_us"), {"page_ins": 4000, "tier_bytes": 194 * 2**20}, "capacity"),
     ],
 )
 def test_the_cause_is_what_the_windows_near_the_crossing_show(decided_by, changes, expected):
