@@ -56,6 +56,8 @@ LOAD = {
     "compressibility": 0.72,
     "arrivals": "jitter",
 }
+# DRAM alone ends at about 15 servers, the throttled drive at 20 to 30, zram at 46: small steps only where an end is near.
+SIZES = {"cpus": [*range(4, 13)], "drive": [*range(8, 40, 2)], "zram": [14, 20, 26, 32, 36, *range(40, SERVERS, 2)]}
 # Steps before the first other work: later, it cannot be told from a disturbance.
 QUIET_SIZES = 3
 OBJECTIVE = {"kind": "relative", "factor": 2.0}
@@ -220,17 +222,16 @@ def once(number: int, client: str, directory: str, kinds: t.Container[str]) -> l
     aim = {**OBJECTIVE, **({"plateau": limits} if limits else {})}
     if "cpus" in kinds:
         hogs = Hogs()
-        sizes = list(range(4, 13))
         try:
-            ramps.append(conduct("cpus", number, client, on_window=hogs.more, objective=aim, sizes=sizes))
+            ramps.append(conduct("cpus", number, client, on_window=hogs.more, objective=aim, sizes=SIZES["cpus"]))
         finally:
             hogs.end()
     if "drive" in kinds:
         with throttled_drive(directory) as device:
-            ramps.append(conduct("drive", number, client, [device], objective=aim))
+            ramps.append(conduct("drive", number, client, [device], objective=aim, sizes=SIZES["drive"]))
     if "zram" in kinds:
         with zram() as device:
-            ramps.append(conduct("zram", number, client, [device], objective=aim))
+            ramps.append(conduct("zram", number, client, [device], objective=aim, sizes=SIZES["zram"]))
     return ramps
 
 
