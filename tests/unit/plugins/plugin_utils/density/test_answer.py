@@ -50,6 +50,18 @@ def test_a_ramp_that_runs_out_of_hosts_says_at_least():
     assert "carries at least" in sentence.sentence(found) and "at least 2." in sentence.sentence(found)
 
 
+def test_a_density_whose_lower_bounds_never_miss_has_an_interval_without_an_upper_end():
+    ramps = tier("swap", ROUNDS, 20.5)
+    for window in ramps[1]["windows"]:
+        idle = window["references"]["reference1"]["lower"]
+        for load in window["hosts"].values():
+            load["lower"] = idle
+    found = judged([*dram(ROUNDS), *ramps], ("dram", "swap"))
+    arm = found["arms"][1]
+    assert arm["not_fails"]["at_least"] and not arm["at_least"] and arm["interval"][1] is None
+    assert f"carries {arm['density']} " in sentence.sentence(found) and "or more" in sentence.sentence(found)
+
+
 def test_a_flat_curve_near_the_limit_is_said_to_be_flat():
     flat = [ramp("swap", number, range(12, 30, 2), lambda size: 1.97, wall=30 + number) for number in ROUNDS]
     found = judged([*dram(ROUNDS), *flat], ("dram", "swap"))
