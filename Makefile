@@ -55,7 +55,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 # The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
 # lists how long each lane takes.
 LANES := lint sanity unit client membw report local-user fleet systemd molecule local-root
-LONG_LANES := local-long fleet-long systemd-long unit-long client-long release host guests redis trixie demo
+LONG_LANES := local-long fleet-long unit-long client-long release host guests redis trixie demo
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long test-local lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
@@ -221,7 +221,7 @@ lint: test-lint ## Check style and practice of everything
 
 # The lanes start thousands of Pythons, which need not compile the same sources again. The byte code is not kept next to
 # the sources: a lane that runs as root would leave files there that the user cannot remove.
-BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long systemd-long unit-long client-long release)
+BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long unit-long client-long release)
 $(BYTECODE_LANES): export PYTHONDONTWRITEBYTECODE :=
 $(BYTECODE_LANES): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
@@ -334,16 +334,10 @@ lane-molecule:
 	@echo "== molecule: scenarios that boot nothing: each role on this machine, and what it did seen from outside"
 	@$(MAKE) --no-print-directory -j2 scenario-default $(addprefix scenario-,$(ROOT_SCENARIOS))
 
-BOOTED = $(AS_ROOT) $(BIN)/python -m pytest tests/systemd --ignore=tests/systemd/test_whole_demo.py --durations=10
 lane-systemd:
 	$(call install,mmdebstrap git)
-	@echo "== systemd: roles on a Debian 12 that its own systemd has booted, at native speed"
-	@$(BOOTED) -m "not long"
-
-lane-systemd-long:
-	$(call install,mmdebstrap git)
-	@echo "== systemd-long: a short demo there, by a user with a sudo password"
-	@$(BOOTED) -m long
+	@echo "== systemd: on a Debian 12 that its own systemd has booted, at native speed: roles, and a short demo by a user with a sudo password"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd --ignore=tests/systemd/test_whole_demo.py --durations=10
 
 lane-redis:
 	$(call install,$$(python3 tests/vm/vm.py packages))

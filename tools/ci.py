@@ -26,7 +26,6 @@ PATIENCE = 1.5
 LONG_LANES = {
     "local-long": 14,
     "fleet-long": 5,
-    "systemd-long": 4,
     "unit-long": 1,
     "client-long": 3,
     "release": 9,

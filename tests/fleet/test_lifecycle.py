@@ -84,6 +84,7 @@ def test_too_many_cpus_are_a_warning_with_the_figures(lab: Lab) -> None:
     assert "vCPUs per CPU" in lab.create_fleet(vm_fleet_count=2, vm_fleet_vcpus=8).output
 
 
+@pytest.mark.long
 def test_a_vm_that_never_boots_is_named(lab: Lab) -> None:
     outcome = lab.run_playbook(vm_fleet_count=1, vm_fleet_address_timeout=3)
     assert outcome.status != 0
@@ -91,6 +92,7 @@ def test_a_vm_that_never_boots_is_named(lab: Lab) -> None:
     assert lab.hypervisors[0].vms("--state-running") == {"try-001"}
 
 
+@pytest.mark.long
 def test_vms_are_distributed_over_two_hypervisors(lab: Lab) -> None:
     lab.create_fleet(vm_fleet_count=3, hypervisors=2)
     assert [each.vms() for each in lab.hypervisors] == [{"try-001", "try-003"}, {"try-002"}]

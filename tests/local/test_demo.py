@@ -78,6 +78,7 @@ def mark(fleet):
     return fleet.results / "demo-unfinished"
 
 
+@pytest.mark.long
 def test_root_gets_no_number_from_a_noisy_site(demo, fleet):
     before = snapshot()
     outcome = fleet.wait(demo(site_check_max_gap=0))

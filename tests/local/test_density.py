@@ -52,6 +52,7 @@ def document(fleet, name="density.json", study="small"):
     return json.loads((fleet.results / study / name).read_text(encoding="utf-8"))
 
 
+@pytest.mark.long
 def test_a_density_is_measured_shown_and_published_and_the_machine_restored(fleet, small):
     inventory, variables = small
     outcome = fleet.run_playbook(

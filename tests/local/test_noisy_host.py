@@ -144,6 +144,7 @@ def on_a_terminal(command: list[str], environment: dict[str, str], question: str
     return os.waitstatus_to_exitcode(status), output
 
 
+@pytest.mark.long
 def test_the_other_roles_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
     def role(name: str, **variables: t.Any) -> dict[str, t.Any]:
         return {"ansible.builtin.include_role": {"name": f"memstretch.density.{name}"}, "vars": variables}

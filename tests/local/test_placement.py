@@ -20,6 +20,7 @@ def measured(outcome):
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="one CPU: there is nothing to choose")
+@pytest.mark.long
 def test_the_client_next_to_redis_and_on_its_own_cpu(fleet):
     fleet.add("a", "b")
     for server, cpu in zip(fleet.servers.values(), (CPUS[0], CPUS[-1])):

@@ -175,6 +175,7 @@ def test_the_queue_of_a_killed_benchmark_is_restored(fleet, disk):
     assert of_the_queue(name, "nr_requests") == requests and not list(disk.iterdir())
 
 
+@pytest.mark.long
 def test_a_scheduler_that_the_disk_lacks_is_refused_and_nothing_stays(fleet, disk):
     name = disk_of(disk)
     before = of_the_queue(name, "scheduler")
@@ -265,6 +266,7 @@ def loops(place):
     return found
 
 
+@pytest.mark.long
 def test_writeback_that_is_terminated_undoes_itself(fleet, disk):
     before = dirty()
     # Enough that it is still at work when it is ended, however long that takes.

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from . import demo
 from .conftest import Host
 
 
-@pytest.mark.long
 def test_a_user_with_a_sudo_password_gets_an_answer(host: Host) -> None:
     document = demo.play(
         host,

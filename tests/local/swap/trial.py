@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import hashlib
 import io
@@ -27,6 +28,8 @@ from ansible_collections.memstretch.density.plugins.modules import swap_space
 
 BY_ID = "/dev/disk/by-id"
 MIB = 1024 * 1024
+# A disk is read in parts of this size.
+_PART = 4 * MIB
 # From linux/sched.h: a process gets a mount namespace of its own.
 CLONE_NEWNS = 0x00020000
 # The ioctl that zeroes a range of a block device (linux/fs.h).
@@ -172,16 +175,27 @@ class TrialDisk:
 
     def checksum(self) -> str:
         """Return a checksum of the whole disk."""
-        digest, part, blank = hashlib.blake2b(), bytearray(4 * MIB), bytes(4 * MIB)
+        digest, blank = hashlib.blake2b(), bytes(_PART)
         settle()
         with open(self.node, "rb", buffering=0) as file:
+            os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            while True:
-                length = file.readinto(part)
-                if not length:
-                    return digest.hexdigest()
+            for offset in range(0, self.size, _PART):
                 # Most of the disk is blank, and a comparison is much faster than a checksum.
-                digest.update(b"blank" if part == blank else struct.pack("<II", length, zlib.crc32(part[:length])))
+                part = os.pread(file.fileno(), _PART, offset) if self._may_hold_data(offset) else blank
+                digest.update(b"blank" if part == blank else struct.pack("<II", len(part), zlib.crc32(part)))
+        return digest.hexdigest()
+
+    def _may_hold_data(self, offset: int) -> bool:
+        """Return whether a part must be read: not if it is a hole in the file that a loop device is made of."""
+        if self.backing is None:
+            return True
+        try:
+            return os.lseek(self.backing, offset, os.SEEK_DATA) < offset + _PART
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # there is none from here on
+                return False
+            raise
 
     def blank(self) -> None:
         """Make the disk blank, whatever was on it."""
