@@ -39,6 +39,8 @@ FLAT = 1.2
 NEAR_FOR_HOSTS, NEAR = 2 / 3, 0.9
 # The drive is described over windows from this share of the density to as much above it: the drive may be what ends it.
 NEAR_DRIVE = 0.8
+# Reads a second; with fewer, nothing is said about the drive.
+LEAST_READS = 1
 # The curves of a ramp that bound its density.
 CURVES = ("passes", "passes_surely", "not_fails")
 # A host is sick if it misses the limit of the p99 in most of at least this many windows, while few others do.
@@ -306,7 +308,7 @@ def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures 
 
 
 def _drive(ramps: t.Sequence[_Ramp], size: int) -> dict[str, float | None] | None:
-    """Return how long a read of the drive takes and how much is written to it; None if it is not read.
+    """Return how long a read of the drive takes and how much is written to it; None if it is hardly read.
 
     Returns:
         C(read_us), microseconds of a read, and C(written_bytes_per_second), None if it was not recorded.
@@ -314,11 +316,10 @@ def _drive(ramps: t.Sequence[_Ramp], size: int) -> dict[str, float | None] | Non
     clean = (each for ramp in ramps for each in ramp.clean)
     near = [each for each in clean if NEAR_DRIVE * size <= each.size <= size / NEAR_DRIVE]
     reads = [each.sum("drive_reads") for each in near]
-    known = sum(filter(None, reads))
-    if not known or None in reads:
+    known, seconds = sum(filter(None, reads)), sum(each.document["seconds"] for each in near)
+    if None in reads or known < LEAST_READS * seconds:
         return None
     written = [each.sum("drive_written_bytes") for each in near]
-    seconds = sum(each.document["seconds"] for each in near)
     return {
         "read_us": round(1e6 * sum(each.sum("drive_read_seconds") or 0 for each in near) / known, 1),
         "written_bytes_per_second": None if None in written else round(sum(filter(None, written)) / seconds, 1),

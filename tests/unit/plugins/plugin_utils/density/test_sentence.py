@@ -34,6 +34,12 @@ def test_the_details_say_how_fast_the_drive_is_and_how_much_is_written_to_it():
     )
 
 
+def test_nothing_is_said_about_a_drive_that_is_hardly_read():
+    drive = {"page_ins": 400, "drive_reads": SECONDS - 1, "drive_read_seconds": 0.0001, "drive_written_bytes": 10**6}
+    found = judged([*dram((1, 2)), *tier("zswap", (1, 2), 20.5, **drive)], ("dram", "zswap"))
+    assert "drive" not in sentence.details(found)
+
+
 def test_servers_that_were_not_judged_alone_are_not_said_to_meet_the_objective(decided):
     def starts(scope, judged_hosts):
         zram = {**decided["arms"][1], "hosts": {**decided["arms"][1]["hosts"], "judged": judged_hosts}}
