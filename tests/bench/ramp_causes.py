@@ -56,7 +56,7 @@ LOAD = {
     "compressibility": 0.72,
     "arrivals": "jitter",
 }
-# DRAM alone ends at about 15 servers, the throttled drive at 20 to 30, zram at 46: small steps only where an end is near.
+# Small steps only where an end is near: DRAM alone ends at about 15 servers, the throttled drive at 26, zram at 46.
 SIZES = {"cpus": [*range(4, 13)], "drive": [*range(8, 40, 2)], "zram": [14, 20, 26, 32, 36, *range(40, SERVERS, 2)]}
 # Steps before the first other work: later, it cannot be told from a disturbance.
 QUIET_SIZES = 3
@@ -290,7 +290,8 @@ def table(rounds: t.Sequence[t.Sequence[t.Mapping[str, t.Any]]]) -> t.Iterator[s
         )
 
 
-def measure(times: int, kinds: t.Container[str]) -> list[list[dict[str, t.Any]]]:
+def measure(times: int, kinds: t.Container[str]) -> t.Iterator[list[list[dict[str, t.Any]]]]:
+    """Yield all rounds so far after each of them."""
     before = pathlib.Path("/proc/sys/vm/page-cluster").read_text(encoding="ascii")
     charged_dram.write("/proc/sys/vm/page-cluster", 0)
     rounds = []
@@ -306,9 +307,9 @@ def measure(times: int, kinds: t.Container[str]) -> list[list[dict[str, t.Any]]]
                     f"{number} of {times}: {json.dumps(ends)} {json.dumps(named(rounds[-1]))}",
                     flush=True,
                 )
+                yield rounds
     finally:
         charged_dram.write("/proc/sys/vm/page-cluster", before.strip())
-    return rounds
 
 
 def main() -> None:
@@ -321,15 +322,18 @@ def main() -> None:
         parser.error("--write: the page has all kinds; leave out --only")
     signal.signal(signal.SIGTERM, lambda *_arguments: sys.exit("ended by a signal"))
     load = os.getloadavg()[0]
-    text = "\n".join(table(measure(options.times, {options.only} if options.only else TRUTHS)))
+    text = ""
+    # A bench that is interrupted has written the rounds until then.
+    for rounds in measure(options.times, {options.only} if options.only else TRUTHS):
+        text = "\n".join(table(rounds))
+        if options.write:
+            machine.write_section(
+                "ramp_causes",
+                "What ended a ramp",
+                f"`tests/bench/ramp_causes.py`, {datetime.date.today()}: real Redis servers of 7 MiB in "
+                f"{BUDGET // MIB} MiB of charged DRAM, six references.\n\n{machine.describe(load)}{text}",
+            )
     print(text)
-    if options.write:
-        machine.write_section(
-            "ramp_causes",
-            "What ended a ramp",
-            f"`tests/bench/ramp_causes.py`, {datetime.date.today()}: real Redis servers of 7 MiB in "
-            f"{BUDGET // MIB} MiB of charged DRAM, six references.\n\n{machine.describe(load)}{text}",
-        )
 
 
 if __name__ == "__main__":
