@@ -169,7 +169,7 @@ def _arm(
         "passes": passes.as_document(),
         "not_fails": not_fails.as_document(),
         **between._asdict(),
-        "at_least": passes.at_least,
+        "at_least": passes.at_least and not_fails.at_least,
         "at_most": passes.at_most,
         "cause": max(causes, key=causes.count),
         "end": next((ramp.document["end"] for ramp in usable if cause.wall(ramp.document) < math.inf), None),
