@@ -324,7 +324,8 @@ def test_a_client_that_is_killed(fleet):
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.long) for each in (signal.SIGTERM, signal.SIGKILL))]
+    "number",
+    [signal.SIGINT, *(pytest.param(each, marks=pytest.mark.long) for each in (signal.SIGTERM, signal.SIGKILL))],
 )
 def test_an_interrupted_run_is_resumed(fleet, number):
     """After Ctrl-C nothing runs on; after a playbook has vanished, its clients finish. Both is collected later."""

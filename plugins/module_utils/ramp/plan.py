@@ -162,7 +162,12 @@ class Plan(t.NamedTuple):
     @property
     def has_drive(self) -> bool:
         """Whether its tier is not only compressed memory."""
-        return any(not os.path.basename(name).startswith("zram") for name in self.tier)
+        return bool(drives(self.tier))
+
+
+def drives(tier: t.Iterable[str]) -> list[str]:
+    """Return the swap areas of a tier that are not compressed memory."""
+    return [name for name in tier if not os.path.basename(name).startswith("zram")]
 
 
 def checked(plan: t.Mapping[str, t.Any]) -> Plan:

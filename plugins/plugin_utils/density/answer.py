@@ -9,6 +9,7 @@ import math
 import statistics
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import drives
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import cause, hosts, objective, rounds
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import Curve, curve
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import (
@@ -317,7 +318,8 @@ def _drive(ramps: t.Sequence[_Ramp], size: int) -> dict[str, float | None] | Non
     near = [each for each in clean if NEAR_DRIVE * size <= each.size <= size / NEAR_DRIVE]
     reads = [each.sum("drive_reads") for each in near]
     known, seconds = sum(filter(None, reads)), sum(each.document["seconds"] for each in near)
-    if None in reads or known < LEAST_READS * seconds:
+    # Without a drive in the tier, swap of the machine's own was read.
+    if not drives(_tier(ramps)["areas"]) or None in reads or known < LEAST_READS * seconds:
         return None
     written = [each.sum("drive_written_bytes") for each in near]
     return {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import drives
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 
 _Document = t.Mapping[str, t.Any]
@@ -26,8 +27,8 @@ def priced(answer: _Document, paid: _Document | None) -> dict[str, t.Any] | None
 
 
 def _arm(definition: _Document, arm: _Document, paid: _Document) -> cost.PricedArm:
-    drives = [path for path in arm["tier"]["areas"] if not path.startswith("/dev/zram")]
-    mixed = drives and len(drives) < len(arm["tier"]["areas"])
+    on_drives = drives(arm["tier"]["areas"])
+    mixed = on_drives and len(on_drives) < len(arm["tier"]["areas"])
     unknown = mixed and paid["arms"].get(arm["name"], {}).get("tier_gb") is None and paid["tier_gb"] is None
     ratio = arm["ratio"]
     return cost.PricedArm(
@@ -35,7 +36,7 @@ def _arm(definition: _Document, arm: _Document, paid: _Document) -> cost.PricedA
         None if unknown else arm["density"],
         f"how much of its swap is a drive is unknown; set arms.{arm['name']}.tier_gb of the prices" if unknown else "",
         definition["budget_bytes"],
-        arm["tier"]["bytes"] if drives else 0,
+        arm["tier"]["bytes"] if on_drives else 0,
         (arm.get("drive") or {}).get("written_bytes_per_second"),
         vms_interval=tuple(arm["interval"] or arm["span"]),
         vms_ratio=ratio and {"estimate": ratio["ratio"], "interval": ratio["interval"] or ratio["span"]},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import pytest
 from synthetic_ramps import SECONDS, dram, ramp, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import live, sentence
@@ -27,16 +28,19 @@ def test_the_details_have_the_objective_its_price_and_what_ends_it(decided):
 
 def test_the_details_say_how_fast_the_drive_is_and_how_much_is_written_to_it():
     drive = {"page_ins": 400, "drive_reads": 400, "drive_read_seconds": 0.04, "drive_written_bytes": 10**6}
-    found = judged([*dram((1, 2)), *tier("swap", (1, 2), 20.5, **drive)], ("dram", "swap"))
+    found = judged([*dram((1, 2)), *tier("swap", (1, 2), 20.5, tier=["/swap"], **drive)], ("dram", "swap"))
     daily = 1e6 / SECONDS * 86_400 / 1e9
     assert sentence.details(found).endswith(
         f"The drive ends it. A read of its drive takes 100 us, and {daily:.0f} GB a day are written to it."
     )
 
 
-def test_nothing_is_said_about_a_drive_that_is_hardly_read():
-    drive = {"page_ins": 400, "drive_reads": SECONDS - 1, "drive_read_seconds": 0.0001, "drive_written_bytes": 10**6}
-    found = judged([*dram((1, 2)), *tier("zswap", (1, 2), 20.5, **drive)], ("dram", "zswap"))
+@pytest.mark.parametrize(
+    "reads, area", [pytest.param(SECONDS - 1, "/swap", id="hardly read"), pytest.param(400, "/dev/zram0", id="zram")]
+)
+def test_nothing_is_said_about_a_drive_that_the_fleet_does_not_read(reads, area):
+    drive = {"page_ins": 4000, "drive_reads": reads, "drive_read_seconds": 0.0001, "tier": [area]}
+    found = judged([*dram((1, 2)), *tier("zram", (1, 2), 20.5, **drive)])
     assert "drive" not in sentence.details(found)
 
 
