@@ -5,7 +5,7 @@
 
 - cpus: DRAM alone, and other work that takes more of the CPUs with each step.
 - drive: swap on a drive that is throttled to 200 reads a second.
-- capacity: zram, and so few requests that nothing else can end the ramp.
+- zram: it ends by capacity, and so few requests leave the CPUs idle.
 - dram: DRAM alone. It ends by capacity, and until then the fleet is as fast as its references.
 
 Idle CPUs stay awake, and all ramps have the same rate: a server whose CPU sleeps answers later than one on a busy
@@ -48,7 +48,7 @@ PORT, SERVERS, REFERENCES = 26_500, 60, 6
 # A Redis with 3,000 values of 1,000 bytes takes 7 MiB, so a dozen fit in DRAM.
 BUDGET, READS_PER_SECOND, DRIVE = 96 * MIB, 200, 512 * MIB
 LOAD = {
-    "rate": 10,
+    "rate": 50,
     "value_size": 1000,
     "keys": 3000,
     "influence": 25,
@@ -183,8 +183,8 @@ def conduct(
         "growth": 0.1,
         "client": client,
         "tier": list(tier),
-        "window_seconds": 2,
-        "window_requests": 500,
+        "window_seconds": 3,
+        "window_requests": 2000,
         "wait_seconds": 60,
         "objective": OBJECTIVE,
         **changes,
