@@ -66,7 +66,7 @@ _BLKIO = pathlib.Path("/sys/fs/cgroup/blkio")
 _END_S = 10.0
 
 
-# Takes a share of a CPU in each hundredth of a second. It runs before the servers and after their clients: the
+# Takes a share of a CPU in each millisecond. It runs before the servers and after their clients: the
 # scheduler would hide an equal from processes that sleep most of the time.
 HOG = """
 import os, sys, time
@@ -75,12 +75,12 @@ os.sched_setaffinity(0, {cpu})
 os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
 while True:
     began = time.monotonic()
-    while time.monotonic() < began + share / 100:
+    while time.monotonic() < began + share / 1000:
         pass
-    time.sleep((1 - share) / 100)
+    time.sleep((1 - share) / 1000)
 """
-# The most that it takes: the servers must still answer.
-MOST = 0.6
+# It grows by little with each size: a jump would be a disturbance. The most that it takes lets the servers answer.
+MORE, MOST = 0.03, 0.6
 
 
 class Hogs:
@@ -93,7 +93,7 @@ class Hogs:
     def more(self, window: t.Mapping[str, t.Any]) -> None:
         if window["n"] not in self._sizes and len(self._sizes) >= QUIET_SIZES:
             self.end()
-            share = min(MOST, 0.1 * (len(self._sizes) - QUIET_SIZES + 1))
+            share = min(MOST, MORE * (len(self._sizes) - QUIET_SIZES + 1))
             for cpu in os.sched_getaffinity(0):
                 self._running.append(subprocess.Popen([sys.executable, "-c", HOG, str(share), str(cpu)]))
         self._sizes.add(window["n"])

@@ -219,7 +219,7 @@ def _named(decided: t.Any) -> str | None:
 
 def _point(window: Window, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
     """Return a window as a point of the chart."""
-    document = window.document
+    document, page_ins = window.document, window.rate("page_ins")
     return {
         "size": window.size,
         "kind": document["kind"],
@@ -227,17 +227,12 @@ def _point(window: Window, aim: Objective, idle: Figures | None) -> dict[str, t.
         "disturbed": window.disturbed,
         "fleet": {bound: each._asdict() for bound, each in window.fleet.items()},
         "references": {bound: each._asdict() for bound, each in window.references.items()},
-        "page_ins_per_second": _rate(window, "page_ins"),
+        "page_ins_per_second": None if page_ins is None else round(page_ins, 1),
         "charged_bytes": window.sum("charged_bytes"),
         "excess": {" ".join(name): round(value, 4) for name, value in excess(window, aim, idle, "upper").of.items()}
         if idle is not None or aim.kind == objective.ABSOLUTE
         else {},
     }
-
-
-def _rate(window: Window, name: str) -> float | None:
-    total = window.sum(name)
-    return None if total is None else round(total / window.document["seconds"], 1)
 
 
 def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) -> dict[str, t.Any] | None:

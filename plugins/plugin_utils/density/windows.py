@@ -58,6 +58,11 @@ class Window(t.NamedTuple):
         values = [each.get(name) for each in self.document["machines"].values()]
         return None if not values or None in values else sum(values)
 
+    def rate(self, name: str) -> float | None:
+        """Return that sum for one second."""
+        total = self.sum(name)
+        return None if total is None else total / self.document["seconds"]
+
 
 def windows(ramp: _Document, without: t.Container[str] = ()) -> list[Window]:
     """Return the windows of a ramp in their order, steps and holds, disturbed and clean ones.

@@ -25,14 +25,29 @@ CROSSING = Crossing(20.5, 20, 21, 0.0)
         (("references", "p99_us"), {}, "cpus"),
         (("references", "p99_us"), {"tier_cpu_seconds": 2.0}, "tier_cpu"),
         (("references", "p99_us"), {"tier_cpu_seconds": 0.1}, "cpus"),
-        (("references", "p99_us"), {"tier_cpu_seconds": 2.0, "tier_bytes": 190 * 2**20}, "tier_cpu"),
-        (("references", "p99_us"), {"tier_cpu_seconds": 2.0, "tier_bytes": 194 * 2**20}, "capacity"),
-        (("fleet", "p99_us"), {"page_ins": 4000, "tier_bytes": 194 * 2**20}, "capacity"),
     ],
 )
 def test_the_cause_is_what_the_windows_near_the_crossing_show(decided_by, changes, expected):
     looked = windows(ramp("zram", 1, [18, 20, 22], lambda size: 2.0, **changes))
     assert cause(Curve(CROSSING, decided_by, None), looked) == expected
+
+
+@pytest.mark.parametrize(
+    "decided_by, power, compressed, changes, expected",
+    [
+        (("references", "p99_us"), 9.5, 0.6, {"tier_cpu_seconds": 2.0}, "capacity"),
+        (("references", "p99_us"), 8.5, 0.6, {"tier_cpu_seconds": 2.0}, "tier_cpu"),
+        (("references", "p99_us"), 9.5, 0.4, {"tier_cpu_seconds": 2.0}, "tier_cpu"),
+        (("fleet", "p99_us"), 9.5, 0.6, {}, "capacity"),
+        (("fleet", "p99_us"), 9.5, 0.6, {"drive_reads": 20_000}, "drive"),
+    ],
+)
+def test_compressed_memory_is_at_its_wall_where_page_ins_rise_steeply(decided_by, power, compressed, changes, expected):
+    tier_bytes = int(compressed * 256 * 2**20)
+    record = ramp("zram", 1, [18, 20, 22], lambda size: 2.0, tier_bytes=tier_bytes, **changes)
+    for window in record["windows"]:
+        window["machines"]["this_machine"]["page_ins"] = round(10_000 * (window["n"] / 20) ** power)
+    assert cause(Curve(CROSSING, decided_by, None), windows(record)) == expected
 
 
 def test_a_fleet_as_slow_as_its_references_misses_an_absolute_limit_by_the_cpus():
