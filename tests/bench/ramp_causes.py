@@ -57,7 +57,7 @@ LOAD = {
     "arrivals": "jitter",
 }
 # Small steps only where an end is near: DRAM alone ends at about 15 servers, the throttled drive at 26, zram at 46.
-SIZES = {"cpus": [*range(4, 13)], "drive": [*range(8, 40, 2)], "zram": [14, 20, 26, 32, 36, *range(40, SERVERS, 2)]}
+SIZES = {"cpus": [*range(4, 15)], "drive": [*range(8, 40, 2)], "zram": [14, 20, 26, 32, 36, *range(40, SERVERS, 2)]}
 # Steps before the first other work: later, it cannot be told from a disturbance.
 QUIET_SIZES = 3
 OBJECTIVE = {"kind": "relative", "factor": 2.0}
@@ -80,7 +80,7 @@ while True:
     time.sleep((1 - share) / 1000)
 """
 # It grows by little with each size: a jump would be a disturbance. The most that it takes lets the servers answer.
-MORE, MOST = 0.03, 0.6
+MORE, MOST = 0.05, 0.6
 
 
 class Hogs:
