@@ -68,7 +68,7 @@ def parse(text: str) -> dict[str, Group]:
     found: dict[str, Group] = {}
     generations: list[Generation] = []
     group: Group | None = None
-    for line in text.splitlines():
+    for line in text.split("\n"):  # the name of a group may have other characters that Python takes for the end of one
         words = line.split()
         if words[:1] == ["memcg"]:
             # The root group of a kernel that has control groups is "/"; a kernel without them shows no path.

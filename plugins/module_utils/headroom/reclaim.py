@@ -215,22 +215,29 @@ class Reclaim:
         return [unit_memory(self._files, unit)["swapped"] for unit in self._units]
 
     def _give_back(self) -> None:
-        """Restore the limits, and bring back what is out."""
-        for of_unit in self._groups:
+        """Restore the limits, and bring back what is out. What fails for one unit keeps no other from it."""
+        failed = []
+        for unit, of_unit in zip(self._units, self._groups):
             for group in of_unit:
-                group.put_back()
+                try:
+                    group.put_back()
+                except OSError as refused:
+                    failed.append(f"the limit of {unit.name} could not be restored: {refused}")
         for unit in self._units:
             for pid in unit.pids:
                 error = _bring_back(pid, _areas(self._files, pid))
                 if error not in (0, errno.ESRCH, errno.ENOMEM):  # the process, or an area of it, may have ended
-                    raise ReclaimError(f"{unit.name} could not be brought back whole: {os.strerror(error)}")
+                    failed.append(f"{unit.name} could not be brought back whole: {os.strerror(error)}")
+        if failed:
+            raise ReclaimError("; ".join(failed))
 
 
 def _areas(files: HostFiles, pid: int) -> list[tuple[int, int]]:
     """Return the first address and the size of the areas of a process that have memory in swap."""
     found = []
     start = size = 0
-    for line in (files.text(f"/proc/{pid}/smaps", 2**28) or "").splitlines():
+    # The name of a mapped file may have other characters that Python takes for the end of a line.
+    for line in filter(None, (files.text(f"/proc/{pid}/smaps", 2**28) or "").split("\n")):
         words = line.split()
         if "-" in words[0] and not words[0].endswith(":"):
             start, end = (int(address, 16) for address in words[0].split("-"))

@@ -150,7 +150,7 @@ class PageFiles:
         if pid not in self._maps:
             try:
                 self._maps[pid] = os.open(self._files.path(f"/proc/{pid}/pagemap"), os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):  # it has ended; as a zombie it still has a directory
                 return 0
         return _read(self._maps[pid], number)
 

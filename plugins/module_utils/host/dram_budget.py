@@ -256,7 +256,8 @@ def group_path(group: str) -> str:
 def group_of_process(files: HostFiles, pid: int) -> str | None:
     """Return the path of the control group that a process's memory is charged to; None if it has ended."""
     version_2 = None
-    for line in (files.text(f"/proc/{pid}/cgroup") or "").splitlines():
+    # The name of a group may have any character but the end of a line, also some that Python takes for one.
+    for line in filter(None, (files.text(f"/proc/{pid}/cgroup") or "").split("\n")):
         number, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
             return path

@@ -50,10 +50,14 @@ def test_memory_counts_to_the_next_group_above_that_has_the_controller(host):
         ([unit("a", 1)], lambda path: True, "a shares the control group /vms/a"),
         ([unit("a", 1), unit("b", 2)], lambda path: True, "a shares the control group /vms/a"),
         ([unit("c", 3)], lambda path: False, "c has no memory control group of its own"),
-        ([unit("d", 4)], lambda path: True, "d has ended"),
     ],
 )
 def test_a_group_that_is_not_a_units_own_is_refused(host, units, known, reason):
     files = host(VERSION_2, p1="a", p2="a", p3="c")
     with pytest.raises(groups.NoGroup, match=f"^{reason}$"):
         groups.of_units(files, units, known)
+
+
+def test_a_unit_that_has_ended_has_none_and_the_others_keep_theirs(host):
+    files = host(VERSION_2, p1="a")
+    assert groups.of_units(files, [unit("d", 4), unit("a", 1)], lambda path: True) == [[], ["/vms/a"]]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -126,3 +127,31 @@ def test_it_is_switched_back_if_it_cannot_be_used(host, tmp_path):
     with pytest.raises(lru_gen.LruGenError, match="vm1 has no memory control group of its own"):
         lru_gen.LruGen(files, [Unit("vm1", "vm", (7,))], True).__enter__()
     assert files.text(lru_gen.SWITCH) == "0x0000"
+
+
+def test_the_name_of_a_group_does_not_end_the_look():
+    """Whoever may make a group chooses its name; Python takes more characters for the end of a line than the kernel."""
+    odd = TEXT.replace("two  words", "two\x0ba b c d\x1cmemcg x")
+    found = lru_gen.parse(odd)
+    assert list(found) == ["/", "/system.slice/two\x0ba b c d\x1cmemcg x.service"]
+    assert [each.number for each in found["/system.slice/two\x0ba b c d\x1cmemcg x.service"].nodes[0]] == [5, 6, 7, 8]
+
+
+def test_it_is_switched_back_if_a_look_fails_half_way(host, tmp_path, monkeypatch):
+    files = host("0x0000")
+    (tmp_path / "proc" / "7").mkdir(parents=True)
+    (tmp_path / "proc" / "7" / "cgroup").write_text("0::/system.slice/two  words.service\n", encoding="ascii")
+    real = lru_gen.set_kernel_file
+
+    def refuse(path, value):
+        if path.endswith("debug/lru_gen"):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        real(path, value)
+
+    monkeypatch.setattr(lru_gen, "set_kernel_file", refuse)
+    look = lru_gen.LruGen(files, [Unit("vm1", "vm", (7,))], True)
+    told = r"refused a new generation \(\+ 41 0 8 1 1\): Invalid argument"
+    with pytest.raises(lru_gen.LruGenError, match=told), look as generations:
+        assert files.text(lru_gen.SWITCH)[:3] == "0x7"
+        generations.watch([1])
+    assert files.text(lru_gen.SWITCH)[:6] == "0x0000"

@@ -13,7 +13,7 @@ import tempfile
 
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import PageFiles
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import PageFiles, Sampled
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 
 pytestmark = pytest.mark.usefixtures("needs_root")
@@ -113,3 +113,16 @@ def test_memory_without_pages_is_not_drawn(page_files):
 def test_a_process_that_does_not_exist_has_no_pages(page_files):
     drawn = page_files.draw(Unit("gone", "process", (2**22 + 1,)), 10, random.Random(1))
     assert drawn == ([], 0, 0)
+
+
+def test_a_process_that_has_just_ended_has_no_pages(page_files):
+    """Until its parent has read its status it is a zombie, whose files in /proc the kernel refuses to open."""
+    started = os.fork()
+    if not started:
+        os._exit(0)
+    try:
+        os.waitid(os.P_PID, started, os.WEXITED | os.WNOWAIT)
+        assert page_files.frame_of(Sampled(started, 1, 1, 1)) == (False, None)
+        assert page_files.draw(Unit("gone", "process", (started,)), 10, random.Random(1)) == ([], 0, 0)
+    finally:
+        os.waitpid(started, 0)
