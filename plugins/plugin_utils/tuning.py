@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.memory import KDAMONDS
+
 MIB = 2**20
 # The action of DAMON that changes nothing.
 _WATCHES = "stat"
@@ -102,6 +104,24 @@ def _moved_by_damon(damon: t.Mapping[str, t.Any]) -> list[str]:
     return [f"DAMON runs ({'; '.join(works)}): what it does to memory is measured together with the profile"]
 
 
+def _damon_switched_off(settings: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the label about DAMON of somebody else that the profile has switched off.
+
+    This collection turns DAMON on only for a look, so what ran before the profile is somebody else's.
+
+    Args:
+        settings: in the result of the module C(host_settings).
+    """
+    if not any(
+        each["name"].startswith(f"{KDAMONDS}/") and "on" in (each["original"] or "").split(", ") for each in settings
+    ):
+        return []
+    return [
+        "DAMON of somebody else is switched off while the profile is applied, because it can evict or move memory; "
+        "restoring the host switches it on again"
+    ]
+
+
 def _applied(facts: Facts) -> list[str]:
     """Return the labels about settings that are not as the profile defines them, or not for long."""
     settings, memory, found = facts["set"]["settings"], facts["memory"], []
@@ -128,6 +148,7 @@ def _applied(facts: Facts) -> list[str]:
         found.append("page merging (KSM) is on: compare this run only with runs that merge pages, too")
     elif merged > 0:
         found.append(f"page merging is off, but {merged} pages are still merged")
+    found += _damon_switched_off(settings)
     found += _moved_by_damon(memory["damon"])
     budget = facts["budget"]
     if budget:

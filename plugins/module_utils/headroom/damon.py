@@ -26,6 +26,11 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.guard import Guard
 from ansible_collections.memstretch.density.plugins.module_utils.host.cpu_time import thread_seconds
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, set_kernel_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import (
+    DIRECTORY,
+    HostRecord,
+    HostRecordError,
+)
 
 ADMIN = "/sys/kernel/mm/damon/admin/kdamonds"
 _LARGEST = 2**62
@@ -52,8 +57,12 @@ class DamonInUse(DamonError):
     """Somebody else uses it, or has set it up. The kernel removes all kdamonds before it makes others."""
 
 
-def refuse(admin: str = ADMIN) -> None:
+def refuse(admin: str = ADMIN, records: str = DIRECTORY) -> None:
     """Check that nothing speaks against DAMON on this host. It only reads.
+
+    Args:
+        admin: the directory of the interface.
+        records: that of the originals of this host's settings.
 
     Raises:
         DamonError: something does.
@@ -68,9 +77,27 @@ def refuse(admin: str = ADMIN) -> None:
     if in_use != "0":
         raise DamonInUse(
             f"DAMON is in use: {admin}/nr_kdamonds is {in_use}. Somebody else has set it up, and a look would delete "
-            "these settings, also while it is off. End it with the program that made it; if it is off and nobody needs "
-            f"its settings, type: echo 0 > {admin}/nr_kdamonds. Then look again"
+            f"these settings, also while it is off. {_remedy(admin, records)}"
         )
+
+
+def _remedy(admin: str, records: str) -> str:
+    """Return what the owner of this host can do about a DAMON of somebody else."""
+    told = (
+        "End it with the program that made it; if it is off and nobody needs its settings, type: echo 0 > "
+        f"{admin}/nr_kdamonds. Then look again"
+    )
+    try:
+        record = HostRecord("host_settings", records).read() or {}
+    except (HostRecordError, OSError) as error:
+        return f"{told}. Whether a profile has only switched it off is unknown: {error}"
+    originals, profile = record.get("originals", {}), record.get("profile")
+    if profile and any(knob.startswith(f"{admin}/") and value == "on" for knob, value in originals.items()):
+        return (
+            f"The profile {profile} has only switched it off, and the playbook restore switches it on again. "
+            "Restore this host, end DAMON with the program that made it, and look again"
+        )
+    return told
 
 
 class Damon:
@@ -252,15 +279,22 @@ def _command(path: str, word: t.Any, busy: float = _BUSY_S) -> None:
 
 
 def turn_off(admin: str = ADMIN) -> None:
-    """Turn all kdamonds off and remove them. A question of a process that was killed may still be waiting."""
+    """Turn all kdamonds off and remove them. A question of a process that was killed may still be waiting.
+
+    Raises:
+        DamonError: one of them goes on; the others are off all the same.
+    """
+    failed: DamonError | None = None
     for number in range(int(_read(f"{admin}/nr_kdamonds"))):
         state = f"{admin}/{number}/state"
         if _read(state) == "on":
             try:
                 _command(state, "off", _END_S)
-            except DamonError:
+            except DamonError as error:
                 if _read(state) == "on":  # it has not ended by itself either
-                    raise
+                    failed = error
+    if failed:
+        raise failed
     _command(f"{admin}/nr_kdamonds", 0, _END_S)
 
 

@@ -93,7 +93,8 @@ IMDT_TIMEOUT_S = 10.0
 
 _MM = "/sys/kernel/mm"
 _THP = f"{_MM}/transparent_hugepage"
-_KDAMONDS = f"{_MM}/damon/admin/kdamonds"
+# The threads of DAMON that somebody has set up; the pattern of the profiles for their states begins with it.
+KDAMONDS = f"{_MM}/damon/admin/kdamonds"
 _NODES = "/sys/devices/system/node"
 _CPUS = "/sys/devices/system/cpu"
 _UNREADABLE_MAX = 20
@@ -364,9 +365,9 @@ def ksm(files: HostFiles) -> dict[str, t.Any]:
 def damon(files: HostFiles) -> dict[str, t.Any]:
     """Return the section C(damon), the kernel's data access monitor: what runs of it, and what that does."""
     running = {}
-    for number in map(str, range(files.number(f"{_KDAMONDS}/nr_kdamonds") or 0)):
-        if files.text(f"{_KDAMONDS}/{number}/state") == "on":
-            contexts = f"{_KDAMONDS}/{number}/contexts"
+    for number in map(str, range(files.number(f"{KDAMONDS}/nr_kdamonds") or 0)):
+        if files.text(f"{KDAMONDS}/{number}/state") == "on":
+            contexts = f"{KDAMONDS}/{number}/contexts"
             schemes = [
                 f"{contexts}/{context}/schemes/{scheme}"
                 for context in files.names(contexts)

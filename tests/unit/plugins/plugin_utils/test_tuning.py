@@ -17,7 +17,8 @@ MEMORY = {
     "ksm": {"pages_sharing": None},
     "damon": {"running": {}, "modules": []},
 }
-SETTING = {"name": "vm.x", "section": "sysctl", "absent": False, "since": "", "also_set_by": []}
+SETTING = {"name": "vm.x", "section": "sysctl", "original": "1", "absent": False, "since": "", "also_set_by": []}
+DAMON = "/sys/kernel/mm/damon/admin/kdamonds/*/state"
 APPLIED = {
     "state": "applied",
     "profile": "zram",
@@ -72,6 +73,14 @@ def settings(*changes):
                 "together with the profile"
             ],
         ),
+        (
+            settings({"name": DAMON, "section": "sysfs", "original": "off, on"}),
+            [
+                "DAMON of somebody else is switched off while the profile is applied, because it can evict or move "
+                "memory; restoring the host switches it on again"
+            ],
+        ),
+        (settings({"name": DAMON, "original": "off"}, {"name": DAMON, "original": None}), []),
         (
             {"budget": {"size_bytes": 300 * 2**20 + 1, "mechanism": "cgroup", "group": "fleet"}},
             ["DRAM budget of 300 MiB by cgroup fleet"],

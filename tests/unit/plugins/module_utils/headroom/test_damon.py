@@ -6,6 +6,7 @@ tests/local/test_headroom.py runs the kernel's own.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ import time
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon
+from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 
 
 @pytest.fixture
@@ -28,6 +30,48 @@ def admin(tmp_path):
 def test_a_kernel_without_damon(tmp_path):
     with pytest.raises(damon.DamonError, match=r"this kernel has no DAMON \(CONFIG_DAMON_SYSFS\)"):
         damon.refuse(str(tmp_path / "missing"))
+
+
+def test_a_damon_that_may_not_be_read_is_named(tmp_path):
+    """Lockdown or a security module refuses it; root of this test may read any file, but not a directory."""
+    (tmp_path / "nr_kdamonds").mkdir()
+    with pytest.raises(damon.DamonError, match="^DAMON cannot be read: Is a directory$"):
+        damon.refuse(str(tmp_path))
+
+
+@pytest.fixture
+def records(tmp_path):
+    """The directory of the record of a profile that has switched off one kdamond of two."""
+    directory = tmp_path / "records"
+    knobs = {f"{tmp_path}/{number}/state": state for number, state in enumerate(("on", "off"))}
+    HostRecord("host_settings", str(directory)).write({"profile": "zram", "originals": knobs})
+    return directory
+
+
+def test_what_a_profile_has_switched_off_is_not_to_be_removed_before_it_is_restored(admin, records):
+    told = (
+        r"DAMON is in use: .*nr_kdamonds is 2\. .*The profile zram has only switched it off, and the playbook restore "
+        r"switches it on again\. Restore this host, end DAMON with the program that made it, and look again$"
+    )
+    with pytest.raises(damon.DamonInUse, match=told):
+        damon.refuse(str(admin), str(records))
+
+
+@pytest.mark.parametrize("original", ["off", None])
+def test_what_no_profile_has_switched_off_has_the_usual_remedy(admin, records, original):
+    HostRecord("host_settings", str(records)).write(
+        {"profile": "zram", "originals": {f"{admin}/0/state": original} if original else {"/proc/sys/vm/x": "on"}}
+    )
+    with pytest.raises(damon.DamonInUse, match="type: echo 0 > .*/nr_kdamonds. Then look again$"):
+        damon.refuse(str(admin), str(records))
+
+
+def test_a_record_that_cannot_be_read_is_named_and_damon_is_refused_all_the_same(admin, records):
+    (records / "host_settings.json").write_text("{", encoding="utf-8")
+    with pytest.raises(
+        damon.DamonInUse, match="Whether a profile has only switched it off is unknown: .*host_settings"
+    ):
+        damon.refuse(str(admin), str(records))
 
 
 def test_monitoring_of_somebody_else_is_refused_and_left_alone(admin):
@@ -47,6 +91,24 @@ def test_turning_off(admin):
 
     assert (admin / "nr_kdamonds").read_text("ascii")[0] == "0"
     assert [(admin / name / "state").read_text("ascii") for name in "01"] == ["off", "off"]
+
+
+def test_one_kdamond_that_goes_on_leaves_no_other_on(admin, monkeypatch):
+    """The question of a killed process may keep one of them busy for longer than anybody waits."""
+    (admin / "1" / "state").write_text("on", encoding="ascii")
+    real = damon.set_kernel_file
+
+    def busy(path, value, directory=None):
+        if path == str(admin / "0" / "state"):
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        real(path, value, directory)
+
+    monkeypatch.setattr(damon, "set_kernel_file", busy)
+    monkeypatch.setattr(damon, "_END_S", 0.05)
+    with pytest.raises(damon.DamonError, match=r"^the kernel refused DAMON \(off\): "):
+        damon.turn_off(str(admin))
+    assert [(admin / name / "state").read_text("ascii")[:3] for name in "01"] == ["on", "off"]
+    assert (admin / "nr_kdamonds").read_text("ascii") == "2\n"
 
 
 @pytest.mark.parametrize("ages", [(1, 3, 10), (1, 3, 10, 30, 60, 180, 300), (5, 10, 15, 20, 30), (1, 2, 3, 4)])
