@@ -17,7 +17,8 @@ description:
   - Active memory is measured with DAMON, the kernel's data access monitor, on a random sample of pages. The accesses of
     KVM guests count. The memory of guests is never read.
   - DAMON is turned on for the longest of O(ages), and off afterwards, even if the module is killed. A DAMON that
-    somebody else uses or has set up is not touched; active memory is then unknown.
+    somebody else uses or has set up is not touched; active memory is then unknown. The reason says if it is only
+    off because of a profile of M(memstretch.density.host_settings).
   - On a kernel without DAMON, the generations of MGLRU are read for units that have a control group of their own and
     are not under KVM. The kernel makes new generations for that, as it does whenever it reclaims.
   - With O(probe=true), what neither of these can measure is tried by evicting a little of each unit.
@@ -38,16 +39,18 @@ options:
     default: [1, 3, 10, 30, 60, 180, 300]
   pages:
     description:
-      - How many pages of each unit are watched for each age at most, 50 to 20,000. With 500, the error is at
-        most 5 percent of the memory of a unit, more where the memory is in huge pages.
+      - How many pages of each unit are watched for each age at most, 50 to 20,000. With 500, the error is at most 5
+        percent of the memory of a unit (385 would do), more where the memory is in huge pages.
       - There are fewer where O(cpu_percent) does not allow as many, and at most 20,000 for each age, whatever the
         number of units. The interval of each age says what that costs in exactness.
     type: int
     default: 500
   cpu_percent:
     description:
-      - How much of one CPU a look by DAMON may take while it lasts, 0.1 to 100 percent. It first tries what a page
-        costs on this host. Ten pages of each unit are watched whatever they cost.
+      - How much of one CPU a look by DAMON may take while it lasts, 0.1 to 100 percent. Averaged over half an hour, it
+        may take a fifth of that, which matters for ages of more than 6 minutes.
+      - A look of one second with few pages first tries what a page costs on this host. Ten pages of each unit are
+        watched whatever they cost.
     type: float
     default: 5
   probe:
@@ -158,8 +161,17 @@ headroom:
         reason:
           description: Why something is missing; null if nothing is.
           type: str
+    started:
+      description: The names of units that have started during the look, whose memory was not looked at.
+      type: list
+      elements: str
     cost:
-      description: C(seconds) that the look took, CPU time of the module C(cpu_s) and of DAMON C(kernel_cpu_s).
+      description:
+        - C(seconds) that the look took, CPU time of the module C(cpu_s) and of DAMON C(kernel_cpu_s).
+        - C(pages) is how many pages of each unit DAMON was to watch for each age, and C(wanted_cpu_percent) what
+          O(cpu_percent) would have to be for an error of at most 5 percent of a unit's memory. They are null where
+          another method counted all pages; the latter also where O(cpu_percent) is enough, and where O(pages) or the
+          number of units does not allow as many pages.
       type: dict
 """
 
@@ -197,7 +209,11 @@ def main() -> None:
     except SettingError as error:
         module.fail_json(msg=str(error))
     seen = look.Look(files, found, ages, pages, cpu_percent).take(not module.check_mode, given["probe"])
-    module.exit_json(changed=False, headroom=seen)
+    try:
+        started = units.started(found, units.find(files, given["units"]))
+    except SettingError as error:  # there are too many now
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, headroom={**seen, "started": started})
 
 
 if __name__ == "__main__":

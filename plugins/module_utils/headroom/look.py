@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 import resource
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom import host
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import host, sizing
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import (
     MOST_REGIONS,
     Damon,
@@ -31,18 +32,22 @@ RANGES: Ranges = {
 }
 AGES = (1, 3, 10, 30, 60, 180, 300)
 MOST_AGES = 12
+# By default, the pages that the error of sizing.ERROR needs (385), and more, since some move or share a huge page.
 PAGES, CPU_PERCENT = 500, 5.0
 # So many pages of a unit are watched whatever they cost.
 _LEAST_PAGES = 10
-# What a page costs is measured with so many; to find it and to set it up is one, to remove it and each pass are these.
-_TRIED_PAGES, _REMOVING, _PASS = 500, 0.1, 0.5
+# What a page costs is measured with so many of all units together, in a look of so many seconds.
+_TRIED_PAGES, _TRIAL_S = 500, 1
+# To read that a page was accessed takes one file, and to set it up two. In the trial few may be accessed.
+_READING = 0.5
 # Short ages are looked at several times, and the mean counts.
 _MOST_PASSES = 3
-# At 95 %.
-_Z = 1.96
 
 # The methods, in the order in which they are tried: whatever works counts, not the version of the kernel.
 METHODS = (DAMON, MGLRU, RECLAIM) = ("damon", "mglru", "reclaim")
+
+# The reason of a unit of which the controller takes no part of the host any more.
+ENDED = "it has ended during the look"
 
 # For each pass, how long it took, and the shares of the pages of each unit that were accessed.
 _Passes = t.List[t.Tuple[float, t.Dict[int, float]]]
@@ -73,12 +78,14 @@ class _Measured(t.NamedTuple):
             are then the figure.
         pinned: the share of each unit's sampled pages that are locked.
         kernel_cpu_s: the CPU time of the kernel's own threads.
+        plan: how large the samples are; None if all pages were counted.
     """
 
     shares: list[dict[int, _Active]]
     bytes: list[dict[int, tuple[float, int]]]
     pinned: list[float]
     kernel_cpu_s: float
+    plan: sizing.Plan | None = None
 
 
 class Look:
@@ -88,7 +95,8 @@ class Look:
         units: whose memory is looked at.
         ages: in seconds, increasing.
         pages: how many pages of each unit are watched for each age, at most.
-        cpu_percent: of one CPU while the look lasts. There are fewer pages where so many would cost more.
+        cpu_percent: of one CPU while the look lasts, and a fifth of it averaged over half an hour. There are fewer
+            pages where so many would cost more.
     """
 
     def __init__(
@@ -102,7 +110,7 @@ class Look:
         self._files, self._units, self._ages = files, units, ages
         self._pages = max(1, min(pages, MOST_REGIONS // max(1, len(units))))
         self._passes = [max(1, min(_MOST_PASSES, ages[-1] // age)) for age in ages]
-        self._cpu_share = cpu_percent / 100
+        self._cpu_percent = cpu_percent
         self._memory = [host.unit_memory(files, unit) for unit in units]
 
     def take(self, active: bool = True, probe: bool = False, methods: t.Sequence[str] = METHODS) -> dict[str, t.Any]:
@@ -133,6 +141,8 @@ class Look:
                 "cpu_s": round(time.process_time() - cpu, 3),
                 "kernel_cpu_s": round(measured.kernel_cpu_s, 3),
                 "seconds": round(after.at - before.at, 3),
+                "pages": measured.plan.pages if measured.plan else None,
+                "wanted_cpu_percent": _rounded_up(measured.plan.wanted_cpu_percent) if measured.plan else None,
             },
         }
 
@@ -170,27 +180,61 @@ class Look:
         try:
             if not page_files.sees_frames():
                 raise DamonError("the kernel does not show page frames to this user; set become: true")
+            cost, spent, kernel_s = self._trial(page_files)
             with Damon(self._ages) as damon:
+                plan = sizing.plan(
+                    cost,
+                    len(self._units),
+                    self._passes,
+                    damon.seconds(self._passes),
+                    self._cpu_percent,
+                    min(_LEAST_PAGES, self._pages),
+                    self._pages,
+                    spent,
+                )
                 source = random.Random(0)
-                pages = min(self._pages, max(_LEAST_PAGES, self._affordable(damon, page_files)))
-                drawn = [page_files.draw(unit, pages * len(self._ages), source) for unit in self._units]
+                drawn = [page_files.draw(unit, plan.pages * len(self._ages), source) for unit in self._units]
                 samples = _assigned([each.pages for each in drawn], len(self._ages))
                 shares, cpu = self._watch(damon, page_files, samples)
         finally:
             page_files.close()
         pinned = [each.pinned / max(1, len(each.pages) + each.pinned + each.hidden) for each in drawn]
         worth = [_effective(sample) for sample in samples]
-        return _Measured([self._means(number, worth, shares) for number in range(len(drawn))], [], pinned, cpu)
+        means = [self._means(number, worth, shares) for number in range(len(drawn))]
+        return _Measured(means, [], pinned, kernel_s + cpu, plan)
 
-    def _affordable(self, damon: Damon, page_files: PageFiles) -> int:
-        """Return how many pages of each unit and age cost the CPU time that a look may take, by trying some."""
-        largest = max(range(len(self._units)), key=lambda number: self._memory[number]["resident"])
-        began = time.process_time()
-        pages = page_files.draw(self._units[largest], _TRIED_PAGES, random.Random(0)).pages
-        damon.prepare(0, sorted(_one_for_each_folio([_Watched(largest, page) for page in pages])))
-        each = (time.process_time() - began) / max(1, len(pages))
-        all_ages = sum(1 + _REMOVING + _PASS * passes for passes in self._passes)
-        return int(self._cpu_share * damon.seconds(self._passes) / (each * all_ages * len(self._units)))
+    def _trial(self, page_files: PageFiles) -> tuple[sizing.Cost, float, float]:
+        """Look for a second at a few pages of each unit.
+
+        Returns:
+            What a look costs, and the CPU seconds that the trial took: all of them, and those of the kernel's thread.
+        """
+        count, source = -(-_TRIED_PAGES // len(self._units)), random.Random(1)
+        began, lap = time.process_time(), _laps()
+        for unit in self._units:
+            page_files.draw(unit, 1, source)  # the first one of a unit opens files, which stay open
+        lap()
+        for unit in self._units:
+            page_files.draw(unit, 0, source)
+        listing = lap()
+        (sample,) = _assigned([page_files.draw(unit, count, source).pages for unit in self._units], 1)
+        finding = max(0.0, lap() - listing)
+        with Damon([_TRIAL_S]) as damon:
+            lap()
+            frames = _one_for_each_folio(sample)
+            damon.prepare(0, sorted(frames))
+            setting = lap()
+            ((_number, _took, accessed),) = damon.watch([1])
+            lap()
+            _shares(sample, {frames[frame] for frame in accessed & frames.keys()}, page_files, len(self._units))
+            counting, kernel_s = lap(), damon.cpu_seconds
+        removing, tried = lap(), max(1, len(sample))
+        cost = sizing.Cost(
+            unit_s=listing / len(self._units),
+            page_s=(finding + setting + removing) / tried,
+            check_s=(kernel_s + counting + _READING * setting) / tried,
+        )
+        return cost, time.process_time() - began + kernel_s, kernel_s
 
     def _means(
         self, number: int, worth: t.Sequence[t.Mapping[int, float]], shares: t.Sequence[_Passes]
@@ -201,7 +245,7 @@ class Look:
             known = [(took, each[number]) for took, each in shares[position] if number in each]
             if known:
                 took, share = (sum(figures) / len(known) for figures in zip(*known))
-                found[age] = _Active(took, share, *interval(share, worth[position][number]))
+                found[age] = _Active(took, share, *sizing.interval(share, worth[position][number]))
         return found
 
     def _watch(
@@ -246,7 +290,7 @@ class Look:
             for age, (took, active, low, high) in sorted(figures.items())
         ]
         alive = any(self._files.exists(f"/proc/{pid}") for pid in unit.pids)
-        gone = None if alive else "it has ended during the look"
+        gone = None if alive else ENDED
         return {
             "name": unit.name,
             "kind": unit.kind,
@@ -259,6 +303,23 @@ class Look:
             "ages": ages,
             "reason": gone or reason or (None if ages else "it has no memory that could be sampled"),
         }
+
+
+def _laps() -> t.Callable[[], float]:
+    """Return a function that returns the CPU seconds of this process since its last call."""
+    last = time.process_time()
+
+    def lap() -> float:
+        nonlocal last
+        before, last = last, time.process_time()
+        return last - before
+
+    return lap
+
+
+def _rounded_up(percent: float | None) -> float | None:
+    """Return a share of a CPU in tenths of a percent; the look must get at least that."""
+    return None if percent is None else math.ceil(10 * percent) / 10
 
 
 def _assigned(pages: t.Sequence[t.Sequence[Sampled]], ages: int) -> list[list[_Watched]]:
@@ -312,16 +373,3 @@ def _effective(sample: t.Sequence[_Watched]) -> dict[int, float]:
     return {
         unit: sum(each.values()) ** 2 / sum(weight**2 for weight in each.values()) for unit, each in weights.items()
     }
-
-
-def interval(share: float, effective: float) -> tuple[float, float]:
-    """Return the interval of a share at 95 %, by Wilson's formula, which also holds near 0 and 1.
-
-    Args:
-        share: of the pages that were accessed.
-        effective: how many independent pages the sample is worth.
-    """
-    scale = 1 + _Z**2 / effective
-    middle = (share + _Z**2 / 2 / effective) / scale
-    half = _Z / scale * (share * (1 - share) / effective + _Z**2 / 4 / effective**2) ** 0.5
-    return max(0.0, middle - half), min(1.0, middle + half)

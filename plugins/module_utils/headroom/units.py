@@ -96,6 +96,15 @@ def find(files: HostFiles, patterns: t.Sequence[str]) -> list[Unit]:
     return _limited(list(found.values()))
 
 
+def started(before: t.Sequence[Unit], now: t.Sequence[Unit]) -> list[str]:
+    """Return the names of the units that exist now, and of which no process was there before.
+
+    A VM that was restarted meanwhile is one of them; the first of its processes has ended.
+    """
+    seen = {pid for unit in before for pid in unit.pids}
+    return [unit.name for unit in now if not seen.intersection(unit.pids)]
+
+
 def _limited(found: list[Unit]) -> list[Unit]:
     if len(found) > MOST_UNITS:
         raise SettingError(f"units: {len(found):,} match on this host; at most {MOST_UNITS:,} are looked at")

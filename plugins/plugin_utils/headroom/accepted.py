@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import MOST_REGIONS
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import METHODS, MOST_AGES
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import (
     LONGEST_NAME,
@@ -96,7 +97,14 @@ DOCUMENT = Fields(
         "reason": Optional(Message()),
         "host": _HOST,
         "units": Listed(_UNIT, MOST_UNITS),
-        "cost": Fields({"cpu_s": Real(0, 1e9), "kernel_cpu_s": Real(0, 1e9), "seconds": Real(0, 1e9)}),
+        "started": Listed(Text(LONGEST_NAME), MOST_UNITS),
+        "cost": Fields(
+            {
+                **dict.fromkeys(("cpu_s", "kernel_cpu_s", "seconds"), Real(0, 1e9)),
+                "pages": Optional(Whole(1, MOST_REGIONS)),
+                "wanted_cpu_percent": Optional(Real(0, 1e9)),
+            }
+        ),
     }
 )
 

@@ -10,7 +10,7 @@ import math
 import random
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import RECLAIM
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import DAMON, ENDED, RECLAIM
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model, options
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
@@ -54,11 +54,19 @@ def document(looks: t.Mapping[str, _Document], wishes: Wishes, names: _Document)
         looks: by host, the answer of headroom_info.
         names: the id of the result, and when it was made.
     """
-    hosts = {name: _of_host(name, look, wishes) for name, look in looks.items()}
+    present = {name: {**look, "units": _present(look)} for name, look in looks.items()}
+    hosts = {name: _of_host(name, look, wishes) for name, look in present.items()}
     for name, found in hosts.items():
-        others = {each: looks[each] for each in looks if each != name and looks[each]["units"]}
-        found["n_plus_1"] = _n_plus_1(looks[name], others, wishes)
+        others = {each: present[each] for each in looks if each != name and present[each]["units"]}
+        found["n_plus_1"] = _n_plus_1(present[name], others, wishes)
+        found["ended"] = [unit["name"] for unit in looks[name]["units"] if unit["reason"] == ENDED]
+        found["started"] = looks[name]["started"]
     return {**described_by("headroom"), **names, "wishes": dataclasses.asdict(wishes), "hosts": hosts}
+
+
+def _present(look: _Document) -> list[_Document]:
+    """Return the units that were there until the end of the look: others have stopped, or are on another host now."""
+    return [unit for unit in look["units"] if unit["reason"] != ENDED]
 
 
 def _of_host(name: str, look: _Document, wishes: Wishes) -> dict[str, t.Any]:
@@ -84,6 +92,7 @@ def _of_host(name: str, look: _Document, wishes: Wishes) -> dict[str, t.Any]:
         "drives": look["host"]["drives"],
         "numa_nodes": look["host"]["numa_nodes"],
         "cost": look["cost"],
+        "error_percent": _error(look),
         "units": look["units"],
     }
     reason = _unknown(look, site, wishes)
@@ -196,6 +205,22 @@ def _forecast_text(found: model.Forecast) -> dict[str, t.Any]:
         "worst_unit_per_second": round(max(found.page_ins, default=0.0), 1),
         "evicted_bytes": round(found.evicted),
     }
+
+
+def _error(look: _Document) -> float | None:
+    """Return the largest error of a unit's active memory at 95 %, in percent of its memory; None if none was measured.
+
+    It is that of DAMON's sample, as it was found. MGLRU counts all pages, and a trial finds an upper bound.
+    """
+    if look["method"] != DAMON:
+        return None
+    widths = [
+        max(age["high_bytes"] - age["active_bytes"], age["active_bytes"] - age["low_bytes"]) / unit["stretchable_bytes"]
+        for unit in look["units"]
+        for age in unit["ages"]
+        if unit["stretchable_bytes"]
+    ]
+    return round(100 * max(widths), 1) if widths else None
 
 
 def _cold(look: _Document) -> dict[str, t.Any] | None:

@@ -84,12 +84,24 @@ def _sentences(host: _Document, wishes: _Document) -> list[str]:
             f"at most {wishes['waiting']:g} % of the time, and {wishes['reserve']:g} % of the DRAM is left free."
         )
     found += _n_plus_1(host["n_plus_1"])
+    found += _exactness(host)
     cost = host["cost"]
     found.append(
         f"The look took {cost['seconds']:,.0f} s, with {cost['cpu_s']:.2f} s of CPU time of its own and "
         f"{cost['kernel_cpu_s']:.2f} s of the kernel's. It is one look: it says nothing about other hours."
     )
     return found
+
+
+def _exactness(host: _Document) -> list[str]:
+    """Return how exact active memory is, and what would make it more exact."""
+    error, wanted = host["error_percent"], host["cost"]["wanted_cpu_percent"]
+    if error is None:
+        return []
+    found = f"The active memory of each unit is known within {error:g} % of its memory, at 95 %."
+    if wanted is not None:
+        found += f" For about 5 % a look would take {wanted:g} % of a CPU: headroom_cpu_percent."
+    return [found]
 
 
 def _n_plus_1(found: _Document | None) -> list[str]:
@@ -105,6 +117,8 @@ def _n_plus_1(found: _Document | None) -> list[str]:
 
 def _doubts(host: _Document) -> list[str]:
     doubts = [f"{unit['name']}: {unit['reason']}" for unit in host["units"] if unit["reason"] and host["method"]]
+    doubts += [f"{name} has ended during the look, and is left out" for name in host["ended"]]
+    doubts += [f"{name} has started during the look: its memory counts as the host's own" for name in host["started"]]
     doubts += [
         f"the drive {drive['name']} says that {drive['worn_percent']} % of its endurance is used, and swap writes to it"
         for drive in host["drives"]

@@ -10,6 +10,7 @@ import random
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import look
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import DamonError
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import PageFiles, Sampled
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
@@ -44,24 +45,6 @@ def test_pages_of_one_folio_are_worth_one():
     assert look._effective(together) == {0: pytest.approx(10)}
 
 
-def test_an_interval_holds_as_often_as_it_says():
-    """Of samples with a known share, the interval at 95 % misses it in about 5 %, also near 0."""
-    source = random.Random(1)
-    for share in (0.02, 0.5, 0.97):
-        missed = 0
-        for _sample in range(1000):
-            found = sum(source.random() < share for _page in range(500)) / 500
-            low, high = look.interval(found, 500)
-            missed += not low <= share <= high
-        assert missed < 85
-
-
-@pytest.mark.parametrize(("share", "ends"), [(0, (0.0, 0.01)), (1, (0.99, 1.0))])
-def test_nothing_and_everything_have_an_interval(share, ends):
-    low, high = look.interval(share, 500)
-    assert (round(low, 2), round(high, 2)) == ends
-
-
 @pytest.mark.usefixtures("needs_root")
 def test_what_became_of_a_page_counts():
     """Some pages of this process stay, and the others are freed: the freed ones say nothing."""
@@ -89,3 +72,107 @@ def test_without_measuring_nothing_is_claimed():
 
     assert found["method"] is None and found["reason"] == "active memory is not measured in check mode"
     assert unit["ages"] == [] and unit["reason"] == found["reason"] and unit["resident_bytes"] > 2**20
+
+
+class Kernel:
+    """Stands for look.Damon: all pages count as accessed, and the kernel's thread takes so long for each check."""
+
+    page_us = 0.0
+    fails: str | None = None
+    open = 0
+
+    def __init__(self, ages):
+        self._ages, self._frames, self.cpu_seconds = ages, {}, 0.0
+
+    def __enter__(self):
+        Kernel.open += 1
+        return self
+
+    def __exit__(self, *_error):
+        Kernel.open -= 1
+
+    def prepare(self, number, frames):
+        assert frames == sorted(set(frames))
+        self._frames[number] = set(frames)
+
+    def seconds(self, passes):
+        return max(age * times for age, times in zip(self._ages, passes))
+
+    def watch(self, passes):
+        if self.fails and len(passes) > 1:
+            raise DamonError(self.fails)
+        for number, times in enumerate(passes):
+            for _pass in range(times):
+                self.cpu_seconds += len(self._frames[number]) * self.page_us / 1e6
+                yield number, float(self._ages[number]), self._frames[number]
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    monkeypatch.setattr(look, "Damon", Kernel)
+    monkeypatch.setattr(Kernel, "page_us", 0.0)
+    monkeypatch.setattr(Kernel, "fails", None)
+    return Kernel
+
+
+@pytest.fixture
+def memory():
+    """16 MiB of this process, in DRAM."""
+    with mmap.mmap(-1, 2**24, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as area:
+        if os.path.isdir("/sys/kernel/mm/transparent_hugepage"):
+            area.madvise(mmap.MADV_NOHUGEPAGE)
+        for place in range(0, len(area), mmap.PAGESIZE):
+            area[place] = 1
+        yield area
+
+
+def taken(ages, **options):
+    return look.Look(HostFiles(), [HERE], ages, **options).take(methods=[look.DAMON])
+
+
+@pytest.mark.usefixtures("needs_root", "memory")
+def test_samples_are_as_large_as_wanted_where_a_trial_finds_them_cheap(kernel):
+    found = taken([100, 3000], cpu_percent=100)
+    cost, ages = found["cost"], found["units"][0]["ages"]
+
+    assert found["reason"] is None and [age["seconds"] for age in ages] == [100, 3000]
+    assert (cost["pages"], cost["wanted_cpu_percent"]) == (look.PAGES, None)
+    size = found["units"][0]["stretchable_bytes"]
+    assert all((age["high_bytes"] - age["low_bytes"]) / 2 / size <= 0.05 for age in ages)
+
+
+@pytest.mark.usefixtures("needs_root", "memory")
+def test_a_slow_kernel_gets_smaller_samples_and_the_look_says_what_more_would_take(kernel):
+    """10 ms for each check: of 3,000 s, 2 % of a CPU and a fifth of that on average are 12 s, and the trial takes 5."""
+    kernel.page_us = 10_000
+    found = taken([1000, 3000], cpu_percent=2)
+    cost, pages = found["cost"], found["cost"]["pages"]
+
+    assert 100 < pages < 250 and 2 < cost["wanted_cpu_percent"] < 5
+    assert 9 < cost["kernel_cpu_s"] < 12
+    size = found["units"][0]["stretchable_bytes"]
+    errors = [(age["high_bytes"] - age["low_bytes"]) / 2 / size for age in found["units"][0]["ages"]]
+    assert min(errors) > 0
+
+
+@pytest.mark.usefixtures("needs_root", "memory")
+def test_a_look_that_fails_after_its_trial_leaves_nothing_on(kernel):
+    kernel.fails = "the kernel refused DAMON (on): Device or resource busy"
+    found = taken([1, 3])
+
+    assert found["method"] is None and found["reason"] == kernel.fails and kernel.open == 0
+    assert found["cost"]["pages"] is None and found["units"][0]["ages"] == []
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_a_unit_that_ends_before_the_look_is_named_and_the_others_are_seen(kernel, memory):
+    started = os.fork()
+    if not started:
+        os._exit(0)
+    gone = Unit("gone", "process", (started,))
+    seen = look.Look(HostFiles(), [gone, HERE], [1, 3], cpu_percent=100)
+    os.waitpid(started, 0)
+    ended, here = seen.take(methods=[look.DAMON])["units"]
+
+    assert (ended["ages"], ended["reason"]) == ([], look.ENDED)
+    assert len(here["ages"]) == 2 and here["reason"] is None

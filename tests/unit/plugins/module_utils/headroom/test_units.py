@@ -141,3 +141,14 @@ def test_what_a_user_of_the_host_calls_a_process_or_a_group_spoils_no_look(host)
     ]
     for found in units.find(files, []):
         accepted.DOCUMENT.required["units"].kind.required["name"].check("name", found.name)
+
+
+def test_what_started_meanwhile_is_named():
+    """A VM that was restarted has another process; a control group keeps one of its processes."""
+    before = [units.Unit("web", "vm", (4,)), units.Unit("db", "vm", (5,)), units.Unit("/pod", "control group", (6, 7))]
+    now = [units.Unit("web", "vm", (8,)), units.Unit("/pod", "control group", (7, 9)), units.Unit("new", "vm", (10,))]
+    assert units.started(before, now) == ["web", "new"] and units.started(before, before) == []
+
+
+def test_a_host_without_libvirt_and_without_vms_has_none(host):
+    assert units.find(host(1, "systemd"), []) == []

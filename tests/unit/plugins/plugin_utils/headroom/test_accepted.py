@@ -34,6 +34,8 @@ def test_a_failure_keeps_its_message():
         (("host", "rates", "page_ins"), float("nan")),
         (("method",), "guess"),
         (("taken_at",), None),
+        (("started",), ["a\x1b[2J"]),
+        (("cost", "pages"), 0),
     ],
 )
 def test_what_does_not_fit_is_refused(look, path, value):

@@ -166,3 +166,31 @@ def test_a_trial_gives_a_lower_bound(look):
     assert of(look(units=busy))["verdict"] == "over"
     found = of({**look(units=busy), "method": "reclaim"})
     assert (found["verdict"], found["reason"]) == ("near", "the trial did not show that one more fits")
+
+
+def test_what_ended_during_the_look_is_left_out(look):
+    """It was stopped or migrated: neither it nor its memory is part of the answer, which is that of the others."""
+    seen = look(10)
+    ended = unit("gone", shares={}, reason=answer.ENDED)
+    seen["units"].append(ended)
+    found, others = of({**seen, "started": ["new"]}), of(look(10))
+
+    assert found["verdict"] == "safe" and (found["ended"], found["started"]) == (["gone"], ["new"])
+    assert {**found, "ended": [], "started": []} == others
+
+
+def test_ended_units_of_another_host_do_not_come_here(look):
+    other = look(10)
+    other["units"].append(unit("gone", shares={}, reason=answer.ENDED))
+    assert of(look(), kv2=other)["n_plus_1"] == of(look(), kv2=look(10))["n_plus_1"]
+
+
+def test_the_error_is_that_of_the_widest_interval(look):
+    """In the fixture each end is 2 % of the memory from the estimate."""
+    assert of(look())["error_percent"] == 2.0
+    wide = look()
+    age = wide["units"][3]["ages"][1]
+    age["high_bytes"] = age["active_bytes"] + wide["units"][3]["stretchable_bytes"] // 8
+    assert of(wide)["error_percent"] == 12.5
+    assert of({**look(), "method": "mglru"})["error_percent"] is None
+    assert of(look(units=[]))["error_percent"] is None

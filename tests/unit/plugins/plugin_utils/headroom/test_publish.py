@@ -83,3 +83,17 @@ def test_a_worn_drive_is_named(look):
 
     assert "the drive nvme0n1 says that 85 % of its endurance is used, and swap writes to it" in text
     assert "nvme1n1 says" not in text and "3 %" in text and "sda" not in text
+
+
+def test_what_changed_meanwhile_and_how_exact_it_is_are_said(look):
+    seen = look()
+    seen["units"][0].update(ages=[], reason=answer.ENDED)
+    seen["started"] = ["new"]
+    seen["cost"].update(pages=40, wanted_cpu_percent=9.4)
+    text = "\n".join(publish.lines(answer.document({"kv1": seen}, WISHES, {"id": "x", "made_at": 1})))
+
+    assert "vm00 has ended during the look, and is left out" in text
+    assert "new has started during the look: its memory counts as the host's own" in text
+    assert "known within 2 % of its memory, at 95 %. For about 5 % a look would take 9.4 % of a CPU" in text
+    exact = "\n".join(publish.lines(answer.document({"kv1": look()}, WISHES, {"id": "x", "made_at": 1})))
+    assert "known within 2 % of its memory" in exact and "headroom_cpu_percent" not in exact
