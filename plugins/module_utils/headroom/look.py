@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon 
     Damon,
     DamonError,
     DamonInUse,
+    refuse,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.lru_gen import LruGen, LruGenError
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.reclaim import Reclaim, ReclaimError
@@ -173,6 +174,7 @@ class Look:
             return _Measured([], trial.watch(self._ages), [], 0.0)
 
     def _by_damon(self) -> _Measured:
+        refuse()  # before anything else, since the other methods would disturb somebody else's DAMON
         # A file is held open for each process.
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
@@ -289,7 +291,8 @@ class Look:
             }
             for age, (took, active, low, high) in sorted(figures.items())
         ]
-        alive = any(self._files.exists(f"/proc/{pid}") for pid in unit.pids)
+        # Until its parent has read its status, a process that has ended has a directory, but no memory.
+        alive = any(self._files.raw(f"/proc/{pid}/maps", 1) for pid in unit.pids)
         gone = None if alive else ENDED
         return {
             "name": unit.name,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import random
@@ -10,7 +11,8 @@ import random
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import look
-from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import DamonError
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.damon import DamonError, DamonInUse
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.lru_gen import LruGenError
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.sample import PageFiles, Sampled
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
@@ -110,6 +112,7 @@ class Kernel:
 @pytest.fixture
 def kernel(monkeypatch):
     monkeypatch.setattr(look, "Damon", Kernel)
+    monkeypatch.setattr(look, "refuse", lambda: None)
     monkeypatch.setattr(Kernel, "page_us", 0.0)
     monkeypatch.setattr(Kernel, "fails", None)
     return Kernel
@@ -155,6 +158,40 @@ def test_a_slow_kernel_gets_smaller_samples_and_the_look_says_what_more_would_ta
     assert min(errors) > 0
 
 
+@pytest.mark.usefixtures("kernel")
+def test_no_other_method_is_tried_where_somebody_else_uses_damon(monkeypatch):
+    """It would age or evict the pages whose accesses that DAMON wants to see."""
+
+    def refuse():
+        raise DamonInUse("DAMON is in use")
+
+    monkeypatch.setattr(look, "refuse", refuse)
+    for method in ("LruGen", "Reclaim", "PageFiles"):
+        monkeypatch.setattr(look, method, None)
+    found = look.Look(HostFiles(), [HERE], [1]).take(probe=True)
+    assert (found["method"], found["reason"]) == (None, "DAMON is in use")
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_kernel_that_does_not_tell_where_pages_are_leaves_the_other_methods(monkeypatch):
+    """Without CONFIG_PROC_PAGE_MONITOR, or with a security module that refuses the file."""
+
+    def missing(root):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/kpageflags")
+
+    class Generations:
+        def __init__(self, files, units, probe):
+            raise LruGenError("MGLRU is off")
+
+    monkeypatch.setattr(look, "PageFiles", missing)
+    monkeypatch.setattr(look, "LruGen", Generations)
+    reasons = look.Look(HostFiles(), [HERE], [1]).take()["reason"].split("; ")
+    assert "/proc/kpageflags" in reasons[0] and reasons[1:] == [
+        "MGLRU is off",
+        "a trial that evicts a little needs headroom_probe: true",
+    ]
+
+
 @pytest.mark.usefixtures("needs_root", "memory")
 def test_a_look_that_fails_after_its_trial_leaves_nothing_on(kernel):
     kernel.fails = "the kernel refused DAMON (on): Device or resource busy"
@@ -164,15 +201,18 @@ def test_a_look_that_fails_after_its_trial_leaves_nothing_on(kernel):
     assert found["cost"]["pages"] is None and found["units"][0]["ages"] == []
 
 
-@pytest.mark.usefixtures("needs_root")
-def test_a_unit_that_ends_before_the_look_is_named_and_the_others_are_seen(kernel, memory):
+@pytest.mark.usefixtures("needs_root", "kernel", "memory")
+@pytest.mark.parametrize("is_zombie", [False, True])
+def test_a_unit_that_ends_before_the_look_is_named_and_the_others_are_seen(is_zombie):
     started = os.fork()
     if not started:
         os._exit(0)
     gone = Unit("gone", "process", (started,))
     seen = look.Look(HostFiles(), [gone, HERE], [1, 3], cpu_percent=100)
-    os.waitpid(started, 0)
+    os.waitid(os.P_PID, started, os.WEXITED | os.WNOWAIT * is_zombie)
     ended, here = seen.take(methods=[look.DAMON])["units"]
+    if is_zombie:
+        os.waitpid(started, 0)
 
     assert (ended["ages"], ended["reason"]) == ([], look.ENDED)
     assert len(here["ages"]) == 2 and here["reason"] is None
