@@ -74,7 +74,9 @@ def is_at_wall(window: Window, looked: t.Iterable[Window]) -> bool:
     if not compressed or not charged or compressed < _LEAST_COMPRESSED * charged or not before:
         return False
     now, then = window.rate("page_ins"), before.rate("page_ins")
-    return bool(now and then) and math.log(now / then) >= _STEEP * math.log(window.size / before.size)
+    if not now or not then:
+        return False
+    return math.log(now / then) >= _STEEP * math.log(window.size / before.size)
 
 
 def _is_as_fast_as_references(window: Window, figure: str) -> bool:
