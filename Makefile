@@ -34,6 +34,8 @@ BENCH_PACKAGES := gcc likwid mbw sysbench virtinst
 TEST_PACKAGES += fio
 # A master whose clones get a TPM each.
 FLEET_PACKAGES := swtpm swtpm-tools
+# Ramps of containers. Debian's crun refuses control groups of version 1 beside some of version 2, runc does not.
+CONTAINER_PACKAGES := podman runc
 # For the role kernel_cmdline: the real grub-mkconfig, which generates menus in a directory.
 TEST_PACKAGES += grub-common
 REPORT_PACKAGES := chromium chromium-driver fonts-dejavu-core
@@ -294,6 +296,7 @@ lane-local-root:
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/local -n 2 --durations=30 -m "root and not long"
 
 lane-local-long:
+	$(call install,$(CONTAINER_PACKAGES))
 	@echo "== local-long: what goes deeper on real Redis servers of this machine"
 	@$(call pytest,tests/local -n 2 --durations=30,long)
 
@@ -409,5 +412,5 @@ clean: $(COLLECTION) ## Stop the demo's Redis instances, remove what was made in
 	@echo "Removed what was made in $(CURDIR). Left:"
 	@for path in $(LEFT_HERE); do [ ! -e "$$path" ] || printf '  %q\n' "$$path"; done
 	@echo "  packages that were installed and were not there before, of:" \
-		$$(printf '%s\n' $(TEST_PACKAGES) $(FLEET_PACKAGES) $(BENCH_PACKAGES) $(REPORT_PACKAGES) $(PACKAGES_OF_MACHINES) | sort -u)
+		$$(printf '%s\n' $(TEST_PACKAGES) $(FLEET_PACKAGES) $(CONTAINER_PACKAGES) $(BENCH_PACKAGES) $(REPORT_PACKAGES) $(PACKAGES_OF_MACHINES) | sort -u)
 	@[ ! -e /var/lib/memstretch ] || echo "/var/lib/memstretch is the record of a machine that is tuned: restore it first (make restore, or playbooks/restore.yml)"

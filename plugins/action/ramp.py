@@ -42,8 +42,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory i
 _POLL_S = 2.0
 # A conductor that has written nothing for so long is dead: its longest window takes less.
 _SILENT_SECONDS = 4000.0
-# It ends everything within this time, and VMs within the second one.
-_END_SECONDS, _VMS_END_SECONDS = 20.0, 200.0
+# It ends everything within this time, and VMs and containers within the second one.
+_END_SECONDS, _SLOW_END_SECONDS = 20.0, 200.0
 # What is removed at the end can be no other directory of the host.
 _DIRECTORY = re.compile(r"(/[\w-]+)+/memstretch-[0-9]+/ramp-\w+", re.ASCII)
 _JOB = Fields({"path": AbsolutePath(), "pid": Whole(2, 2**31 - 1)})
@@ -108,7 +108,9 @@ class ActionModule(HostAction):
                 for each in before:
                     signal.signal(each, signal.SIG_IGN)
                 self._shell(f"echo interrupted >{shlex.quote(os.path.join(path, 'stop'))}")
-                seconds = _VMS_END_SECONDS if has_vms(self._task.args["plan"]["servers"]) else _END_SECONDS
+                plan = self._task.args["plan"]
+                slow = has_vms(plan["servers"]) or plan.get("image")
+                seconds = _SLOW_END_SECONDS if slow else _END_SECONDS
                 self._take(self._looks(path, seconds), host, record, directory, file, again=True)
                 raise AnsibleActionFail("the ramp was interrupted") from None
         finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: density
-short_description: Find how many Redis servers or VMs fit into a DRAM budget under each profile
+short_description: Find how many Redis servers, containers or VMs fit into a DRAM budget under each profile
 version_added: 1.0.0
 description:
   - Public. Its options and results stay compatible within a major version.
@@ -110,6 +110,12 @@ options:
   written:
     description: The most that one ramp may write to swap drives, such as V(4G), from 1 MiB. By default 2G. A ramp that
       has written so much ends.
+    type: raw
+  image:
+    description:
+      - Name of an image with a Redis or Valkey, such as V(docker.io/library/redis:7). The servers and the references are
+        then containers of podman on the hypervisors. By default they are plain processes.
+      - Podman pulls the image if a hypervisor does not have it.
     type: raw
   density_id:
     description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ramp
-short_description: Let a fleet of Redis servers or VMs grow within a DRAM budget, and look at it step by step
+short_description: Let a fleet of Redis servers, containers or VMs grow within a DRAM budget, and look at it step by step
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.
@@ -16,8 +16,11 @@ description:
     line of JSON for each window, which the action on the controller reads.
   - Servers of O(plan) that have an address are VMs of the module M(memstretch.density.vm_fleet) with a Redis of their
     own. The conductor starts them, and shuts them down at the end. Their control group is the partition of libvirt.
+  - With C(image) in O(plan) the conductor starts its servers and references as containers of podman, whose control
+    groups are below that with the DRAM budget and that of the references.
   - The conductor and all that it started end with the ramp, by SIGTERM, or when the controller has not renewed its
-    lease. Nothing is left of it then. If the conductor is killed by SIGKILL, VMs run on.
+    lease. Nothing is left of it then. If the conductor is killed by SIGKILL, containers and VMs run on. The next ramp
+    removes the containers.
 options:
   plan:
     description: What the conductor does, as C(module_utils/ramp/plan.py) describes it.
@@ -58,7 +61,7 @@ requirements:
   - Linux 5.19 or later; with version 1 of control groups any that Redis and the client run on
   - root
   - Python 3.8 or later on the host
-  - redis-server or valkey-server; for VMs python3-libvirt instead
+  - redis-server or valkey-server; for containers podman 4.3 or later instead, for VMs python3-libvirt
 author:
   - The memstretch.density contributors (@memstretch)
 """
@@ -87,6 +90,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.locks impo
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import ServerError
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
 
 ARGUMENTS = {
@@ -106,7 +110,7 @@ def main() -> None:
         if module.check_mode:
             module.exit_json(changed=False)
         job = session.launch(plan)
-    except (SettingError, BudgetError, LockError, VmHostError) as error:
+    except (SettingError, BudgetError, LockError, ServerError, VmHostError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=True, job=job)
 

@@ -25,6 +25,7 @@ USER_VARIABLES = frozenset(
         "density_growth",
         "density_id",
         "density_hold",
+        "density_image",
         "density_max",
         "density_max_stolen",
         "density_once",

@@ -93,6 +93,7 @@ CHANGES_THIS_MACHINE = tuple(
         "test_plan.py::test_a_plan_for_existing_servers",
         "test_plan.py::test_the_budget",
         "test_ramp.py::",
+        "test_ramp_containers.py::",
         "test_selftest.py::",
         "test_site_check.py::test_processors",
         "test_study.py::test_a_budget",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -97,9 +98,9 @@ def end(children: t.Sequence[Child], number: int, seconds: float) -> None:
 
 
 def spare(pid: int) -> None:
-    """Make a server that has joined as likely to be killed as any other."""
-    with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("0")
+    """Make a server that has joined as likely to be killed as any other, unless it has just ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        set_kernel_file(f"/proc/{pid}/oom_score_adj", "0")
 
 
 def _user(name: str) -> pwd.struct_passwd | None:

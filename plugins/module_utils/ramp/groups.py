@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import time
 import typing as t
@@ -143,15 +144,48 @@ class RampGroup(CgroupFiles):
         deadline = time.monotonic() + _GONE_SECONDS
         while self.exists():
             try:
-                os.rmdir(self.path)
+                self._remove()
             except OSError as error:
                 if time.monotonic() > deadline:
-                    held = (_text(self.entry) or "").split()
+                    lists = (_text(f"{directory}/cgroup.procs") for directory, _below, _files in os.walk(self.path))
+                    held = [pid for text in lists for pid in (text or "").split()]
                     raise BudgetError(
                         f"{self.path} cannot be removed: {error.strerror}; its processes are {', '.join(held)}. End "
                         "them, then run the same command again"
                     ) from None
                 time.sleep(0.02)
+
+    def _remove(self) -> None:
+        os.rmdir(self.path)
+
+
+class ContainerGroup(RampGroup):
+    """The group below which podman makes one for each container, with version 1 in all hierarchies.
+
+    What podman leaves of them is removed with it.
+    """
+
+    def admit(self, pid: int) -> None:
+        """Refuse a container that is elsewhere.
+
+        Raises:
+            BudgetError: it is.
+        """
+        try:
+            super().admit(pid)
+        except BudgetError as error:
+            raise BudgetError(
+                f"{error}: podman has not put the container where it was told (--cgroup-parent). Its runtime must be "
+                "crun or runc"
+            ) from None
+
+    def _remove(self) -> None:
+        hierarchies = os.path.dirname(os.path.dirname(self.path))
+        same = glob.glob(f"{glob.escape(hierarchies)}/*/{self.name}") if self.version_1 else []
+        # This one last: as long as it is there, destroy() goes on.
+        for top in [*(path for path in same if path != self.path), self.path]:
+            for directory, _below, _files in os.walk(top, topdown=False):
+                os.rmdir(directory)
 
 
 class Partition(RampGroup):

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
     KernelLogUnknown,
     read_kernel_log,
@@ -30,3 +32,24 @@ class KernelWords:
             return ""
         own = [line for line in lines if f"process {pid} " in line.lower()]
         return own[-1].partition("] ")[2] if own else ""
+
+
+def killed_in(group: str) -> int:
+    """Return the number of the last process that the kernel has killed for lack of memory in a control group.
+
+    Args:
+        group: a part of its path that no other one has.
+
+    Returns:
+        0 if there was none, or nobody may read that.
+    """
+    try:
+        lines = read_kernel_log(0).lines
+    except KernelLogUnknown:
+        return 0
+    found = [match for match in map(_KILL.search, lines) if match and group in match[1]]
+    return int(found[-1][2]) if found else 0
+
+
+# mm/oom_kill.c, dump_oom_summary()
+_KILL = re.compile(r"\boom-kill:.*,task_memcg=([^,]*),.*,pid=(\d+),")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One server of a ramp: its Redis or its VM, its fill and the client that loads it until the end."""
+"""One server of a ramp: its Redis, container or VM, its fill and the client that loads it until the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import children
 from ansible_collections.memstretch.density.plugins.module_utils.host.children import Child, Spawn, spare
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import vms
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import containers, vms
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.groups import RampGroup
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan, Server
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import Instance, Login, ServerError
@@ -47,6 +47,14 @@ class Shared(t.NamedTuple):
     lease: str
 
 
+def _started(server: Server, plan: Plan, group: RampGroup, prefix: str) -> Instance | containers.Container | vms.VmServer:
+    if server.address:
+        return vms.VmServer(server, plan.password, group.admit)
+    if plan.image:
+        return containers.Container(server, plan, group, prefix)
+    return Instance(server, plan, group.entry, prefix)
+
+
 class Member:
     """A server that joins: it starts, is filled, and is loaded until the end.
 
@@ -57,7 +65,7 @@ class Member:
         attempt: how often it was tried, with this one.
 
     Attributes:
-        redis: its process or its VM.
+        redis: its process, container or VM.
         joined: whether its client runs.
         is_newcomer: whether it is killed before all others when memory runs out.
         loaded_from: the time from which on its client loads it, in seconds since 1970.
@@ -71,11 +79,7 @@ class Member:
         self._number = everybody.index(server) if server.address else server.port
         self._prefix = os.path.join(shared.directory, f"{self._number}.{attempt}")
         self._began = time.monotonic()
-        self.redis: Instance | vms.VmServer = (
-            vms.VmServer(server, shared.plan.password, group.admit)
-            if server.address
-            else Instance(server, shared.plan, group.entry, self._prefix)
-        )
+        self.redis = _started(server, shared.plan, group, self._prefix)
         self._fill: Child | None = None
         self.client: Child | None = None
         self.joined, self.loaded_from, self.filled_seconds = False, 0.0, 0.0
@@ -90,7 +94,7 @@ class Member:
         return self.redis.login
 
     def children(self) -> list[Child]:
-        """Return its processes. That of a VM is libvirt's."""
+        """Return its processes. That of a VM is libvirt's, that of a container podman's."""
         return [child for child in (self.redis, self._fill, self.client) if isinstance(child, Child)]
 
     def advance(self) -> bool:
@@ -198,17 +202,19 @@ class Member:
 
 
 def end_of(members: t.Sequence[Member], vm_seconds: float, meanwhile: t.Callable[[], None]) -> None:
-    """End the processes of servers, and shut down their VMs.
+    """End the processes of servers, remove their containers, and shut down their VMs.
 
     Args:
         vm_seconds: for a VM to shut down before it is switched off.
-        meanwhile: called again and again while VMs shut down.
+        meanwhile: called again and again while that goes on.
 
     Raises:
-        ServerError: a VM runs on.
+        ServerError: a container or a VM runs on.
     """
     children.end([child for member in members for child in member.children()], signal.SIGKILL, _END_SECONDS)
-    vms.stop([member.redis for member in members if isinstance(member.redis, vms.VmServer)], vm_seconds, meanwhile)
+    servers = [member.redis for member in members]
+    containers.remove([server for server in servers if isinstance(server, containers.Container)], meanwhile)
+    vms.stop([server for server in servers if isinstance(server, vms.VmServer)], vm_seconds, meanwhile)
 
 
 def load_of(parts: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:

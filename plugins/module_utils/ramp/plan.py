@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import math
 import os
+import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import (
@@ -70,6 +71,7 @@ DEFAULTS: dict[str, t.Any] = {
     "objective": None,
     "user": "",
     "redis": "redis-server",
+    "image": "",
     "password": "",
 }
 _NUMBERS = (
@@ -86,6 +88,8 @@ _NUMBERS = (
     "stolen_limit",
     "written_bytes",
 )
+# As podman takes it: a registry, a path, a tag or a digest. No option begins like this.
+IMAGE = re.compile(r"[A-Za-z0-9][\w./:@-]*", re.ASCII)
 _KEYS = {*DEFAULTS, "budget_bytes", "servers", "load", "client"}
 
 
@@ -128,6 +132,7 @@ class Plan(t.NamedTuple):
             nothing but capacity.
         user: who the servers run as; empty for the user of this process.
         redis, client: the programs.
+        image: of the containers that the servers are; empty for plain processes.
         password: of the Redis in the VMs.
     """
 
@@ -152,6 +157,7 @@ class Plan(t.NamedTuple):
     user: str
     redis: str
     client: str
+    image: str
     password: str
 
     @property
@@ -199,6 +205,7 @@ def checked(plan: t.Mapping[str, t.Any]) -> Plan:
         user=str(given["user"]),
         redis=str(given["redis"]),
         client=str(given["client"]),
+        image=_image(given["image"], servers),
         password=str(given["password"]),
         **numbers,
     )
@@ -220,6 +227,14 @@ def _address(option: str, text: t.Any) -> str:
         return str(ipaddress.ip_address(text)) if text else ""
     except ValueError:
         raise SettingError(f"{option}.address: {text!r} is not allowed; it must be an IP address") from None
+
+
+def _image(text: t.Any, servers: t.Sequence[Server]) -> str:
+    if text and not IMAGE.fullmatch(str(text)):
+        raise SettingError(f"image: {text!r} is not allowed; it must be a name such as docker.io/library/redis:7")
+    if text and servers[0].address:
+        raise SettingError("image: is for containers, and these servers have addresses, as VMs do")
+    return str(text)
 
 
 def _refuse_twice(servers: t.Sequence[Server]) -> None:

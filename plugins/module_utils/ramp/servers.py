@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Redis server that a ramp starts as a process of its machine. VMs have the same methods, see vms.py."""
+"""A Redis server that a ramp starts as a process of its machine. Containers and VMs have the same methods."""
 
 from __future__ import annotations
 
@@ -43,6 +43,30 @@ def answers(login: Login, seconds: float) -> bool:
         return False
 
 
+def is_ready(name: str, login: Login, waited: float, says: t.Callable[[], str]) -> bool:
+    """Return whether a server that was started on this machine answers.
+
+    Args:
+        name: of the server.
+        login: its own.
+        waited: seconds since its start.
+        says: returns what it printed.
+
+    Raises:
+        ServerError: it does not within a long time, or somebody else does.
+    """
+    try:
+        if answers(login, 1):
+            return True
+    except Refused as refused:
+        # Nobody else may answer in its place: Redis itself ends if its port is taken.
+        if waited > 1:
+            raise ServerError(f"{name}: port {login.address[1]} is another server's: {refused}") from None
+    if waited > _READY_SECONDS:
+        raise ServerError(f"{name} has not answered within {_READY_SECONDS:g} s: {says()}")
+    return False
+
+
 class Instance(Child):
     """The process.
 
@@ -64,7 +88,7 @@ class Instance(Child):
             Spawn(
                 [_program(plan.redis), "-"],
                 f"{prefix}.redis",
-                given=_configuration(server.port, self.login.password),
+                given=configuration(server.port, self.login.password),
                 entry=entry,
                 user=plan.user,
                 out_of_memory=KILLED_FIRST,
@@ -77,18 +101,7 @@ class Instance(Child):
         Raises:
             ServerError: it does not within a long time, or somebody else does.
         """
-        waited = time.monotonic() - self._began
-        try:
-            if answers(self.login, 1):
-                return True
-        except Refused as refused:
-            # Nobody else may answer in its place: Redis itself ends if its port is taken.
-            if waited > 1:
-                port = self.login.address[1]
-                raise ServerError(f"{self._name}: port {port} is another server's: {refused}") from None
-        if waited > _READY_SECONDS:
-            raise ServerError(f"{self._name} has not answered within {_READY_SECONDS:g} s: {self.says()}")
-        return False
+        return is_ready(self._name, self.login, time.monotonic() - self._began, self.says)
 
     def how(self) -> str:
         """Return how it ended."""
@@ -98,7 +111,8 @@ class Instance(Child):
         return f"with status {os.WEXITSTATUS(status)}"
 
 
-def _configuration(port: int, password: str) -> str:
+def configuration(port: int, password: str) -> str:
+    """Return the configuration of a Redis that keeps nothing, as a text."""
     lines = (
         f"port {port}",
         "bind 127.0.0.1",

@@ -9,6 +9,7 @@ lease           touched by the controller; the ramp ends if it is not
 stop            written by the controller: the ramp ends, and this is why
 clients.lease   touched by the conductor; the clients end if it is not
 PORT.1.redis    what a server, its fill and its client print; for a VM its number is there in place of the port
+PORT.1.conf     what a container is configured with, and beside it the number of its process
 =============== ==================================================================================================
 
 It is in /run or /tmp, so nothing is left of it after a boot.
@@ -26,7 +27,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock, wait_for
-from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, vms
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import containers, groups, vms
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.conductor import LEASE, Conductor, remove
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan
 
@@ -44,6 +45,7 @@ def launch(plan: Plan) -> dict[str, t.Any]:
     Raises:
         BudgetError: the plan does not fit the machine's swap or its control groups.
         VmHostError: its VMs do not exist, or run.
+        ServerError: podman or the image of its containers is missing.
         LockError: another ramp runs on this machine.
     """
     lock = open_lock(os.path.join(private_directory(), _LOCK))
@@ -51,6 +53,7 @@ def launch(plan: Plan) -> dict[str, t.Any]:
         wait_for(lock, time.monotonic() + _LOCK_SECONDS, "a ramp on this machine")
         _sweep()
         groups.areas(plan.tier)
+        plan = containers.prepared(plan)
         fleet, outside = vms.groups_of(plan)
         directory = tempfile.mkdtemp(prefix="ramp-", dir=private_directory())
         with open(os.path.join(directory, LEASE), "w", encoding="ascii"):
@@ -67,9 +70,15 @@ def _conduct(plan: Plan, directory: str, fleet: groups.RampGroup, outside: group
 
 
 def _sweep() -> None:
-    """Remove what a conductor left that was killed by SIGKILL. Its servers and clients have died with it, no VMs."""
+    """Remove what a conductor left that was killed by SIGKILL.
+
+    Its servers and clients have died with it, but no containers and no VMs.
+    """
+    left = [group for group in map(groups.ContainerGroup, (groups.FLEET, groups.REFERENCES)) if group.exists()]
+    if left and containers.is_installed():
+        containers.sweep()
     for directory in glob.glob(os.path.join(glob.escape(private_directory()), "ramp-*")):
         with contextlib.suppress(NotADirectoryError):
             remove(directory)
-    for name in (groups.FLEET, groups.REFERENCES):
-        groups.RampGroup(name).destroy()
+    for group in left:
+        group.destroy()

@@ -48,7 +48,8 @@ def groups_of(plan: Plan) -> tuple[groups.RampGroup, groups.RampGroup]:
         VmHostError: libvirt does not answer, or its VMs cannot take part.
     """
     if not plan.has_vms:
-        return groups.RampGroup(groups.FLEET), groups.RampGroup(groups.REFERENCES)
+        kind = groups.ContainerGroup if plan.image else groups.RampGroup
+        return kind(groups.FLEET), kind(groups.REFERENCES)
     fleet = groups.Partition(partition_of(plan, VmHost(_URI).domains()))
     return fleet, groups.Beside(fleet)
 

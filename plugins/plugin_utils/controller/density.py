@@ -43,11 +43,11 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.sequence 
 
 FILE = "density.json"
 # What the fleet consists of, as the answer names one of it.
-_MACHINE, _VM = "Redis server", "VM"
+_MACHINE, _CONTAINER, _VM = "Redis server", "Redis container", "VM"
 # Options that the plan of a ramp is made of; density_ and the name is the variable of the playbook.
 _PLAN = (
     *("budget", "max", "references", "growth", "window", "settle", "wait", "max_stolen"),
-    *("hold", "touch", "factor", "written"),
+    *("hold", "touch", "factor", "written", "image"),
 )
 
 
@@ -107,7 +107,7 @@ def _definition(
         "scope": choice("slo_scope", options["scope"], (EVERY, FLEET_ONLY)),
         "budget_bytes": plan["budget_bytes"],
         "load": plan["load"],
-        "machine": _VM if has_vms(plan["servers"]) else _MACHINE,
+        "machine": _VM if has_vms(plan["servers"]) else _CONTAINER if "image" in plan else _MACHINE,
         **({"plans": plans} if others else {"plan": plan}),
     }
 

@@ -54,8 +54,8 @@ _HYPERVISOR = "vm_fleet_hypervisor"
 # So many hosts are named in an error.
 _SHOWN = 3
 _INSTEAD = (
-    "Fleets of a given size can be measured on any hosts and VMs: playbooks/site.yml judges one, playbooks/study.yml "
-    "compares profiles with it"
+    "With density_image they start in containers there. Fleets of a given size can be measured on any hosts, containers "
+    "and VMs: playbooks/site.yml judges one, playbooks/study.yml compares profiles with it"
 )
 
 
@@ -135,8 +135,8 @@ def plan_of(
     """Return the plan of a ramp, without its sizes, its tier and the path of the client, which the machine has.
 
     Args:
-        given: the variables of the playbook: slo, density_budget, density_written and those of RANGES; an empty one has
-            its default.
+        given: the variables of the playbook: slo, density_budget, density_written, density_image and those of RANGES;
+            an empty one has its default.
         fleet: names of the instances or VMs, in the order in which they join.
         hostvars: their variables.
         references: names of VMs that stay in DRAM, for a fleet of VMs. Instances have references of their own.
@@ -180,7 +180,20 @@ def plan_of(
         # As in the role redis, no server is root's unless somebody has asked for that.
         "user": _user_of(hostvars[names[0]]),
         "load": _load(hostvars, names[0]),
+        **_image(given.get("density_image"), servers),
     }
+
+
+def _image(given: t.Any, servers: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
+    if given in (None, ""):
+        return {}
+    if has_vms(servers):
+        raise SettingError("density_image: has no effect on VMs; leave it out, or name hosts that are no VMs")
+    if not machine.IMAGE.fullmatch(str(given)):
+        raise SettingError(
+            f"density_image: {given!r} is not allowed; it must be the name of an image, such as docker.io/library/redis:7"
+        )
+    return {"image": str(given)}
 
 
 def _server(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], name: str) -> dict[str, t.Any]:

@@ -133,6 +133,36 @@ def test_version_2_without_its_memory_controller_is_refused(version_2):
 
 
 @pytest.fixture
+def box_group(tmp_path):
+    """The group of a fleet of containers, with version 1, below which podman has left something."""
+    for name in ("memory/ramp/libpod-1", "cpu/ramp/libpod-1", "cpu/ramp/conmon", "unified/other"):
+        (tmp_path / "sys/fs/cgroup" / name).mkdir(parents=True)
+    return groups.ContainerGroup("ramp", str(tmp_path))
+
+
+def test_what_podman_leaves_of_a_group_is_removed_with_it_in_all_hierarchies(box_group, tmp_path):
+    box_group.destroy()
+    left = sorted(str(path.relative_to(tmp_path / "sys/fs/cgroup")) for path in tmp_path.glob("sys/fs/cgroup/*/*"))
+    assert left == ["unified/other"]
+
+
+def test_a_group_with_processes_is_an_error_that_names_them_wherever_they_are(box_group, tmp_path, monkeypatch):
+    monkeypatch.setattr(groups, "_GONE_SECONDS", 0)
+    (tmp_path / "sys/fs/cgroup/memory/ramp/libpod-1/cgroup.procs").write_text("4711\n")
+    with pytest.raises(BudgetError, match="cannot be removed: .*; its processes are 4711. End them"):
+        box_group.destroy()
+
+
+def test_a_container_that_podman_has_put_elsewhere_is_refused(box_group, monkeypatch):
+    found = {1: "/ramp/libpod-1", 2: "/user.slice/libpod-2"}
+    monkeypatch.setattr(groups, "group_of_process", lambda _files, pid: found.get(pid))
+    box_group.admit(1)
+    box_group.admit(3)  # it has ended
+    with pytest.raises(BudgetError, match="process 2 is in the control group /user.slice/libpod-2, .*--cgroup-parent"):
+        box_group.admit(2)
+
+
+@pytest.fixture
 def machine(version_2, monkeypatch):
     """libvirt's partition on a host with version 2, without a limit; a test sets where processes are."""
     path = version_2 / "sys/fs/cgroup/machine"

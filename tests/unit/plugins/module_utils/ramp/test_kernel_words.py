@@ -19,7 +19,7 @@ def log(monkeypatch):
     def read(after=None):
         if found["lines"] is None:
             raise KernelLogUnknown("/dev/kmsg: Permission denied")
-        return KernelLog(7, found["lines"] if after == 7 else [], 0)
+        return KernelLog(7, found["lines"] if after in (0, 7) else [], 0)
 
     monkeypatch.setattr(kernel_words, "read_kernel_log", read)
     return found
@@ -35,3 +35,11 @@ def test_nobody_knows_what_a_log_says_that_cannot_be_read(log):
     words = kernel_words.KernelWords()
     log["lines"] = None
     assert words.on(12) == "" == kernel_words.KernelWords().on(12)
+
+
+def test_a_process_that_was_killed_in_a_group_is_found(log):
+    line = "[ 9.0] oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/ramp,task_memcg=/ramp/libpod-{},task=redis-server,pid={},uid=0"
+    log["lines"] = [line.format("aa", 11), line.format("bb", 12), line.format("aa/container", 13)]
+    assert [kernel_words.killed_in(f"libpod-{name}") for name in ("aa", "bb", "cc")] == [13, 12, 0]
+    log["lines"] = None
+    assert kernel_words.killed_in("libpod-aa") == 0

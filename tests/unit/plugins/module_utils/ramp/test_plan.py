@@ -34,6 +34,11 @@ def test_what_is_not_given_has_its_default():
     assert (checked.references, checked.tier, checked.sizes, checked.objective) == ((), (), (), None)
 
 
+@pytest.mark.parametrize("image", ["", "redis", "docker.io/library/redis:7", "localhost:5000/a/b_c@sha256:12ab"])
+def test_servers_are_containers_of_an_image(image):
+    assert plan.checked({**GIVEN, "image": image}).image == image
+
+
 def test_vms_have_addresses_and_may_have_one_port():
     checked = plan.checked({**GIVEN, "servers": VMS, "password": "secret"})
     assert checked.servers[1] == plan.Server("vm2", 6379, "10.0.0.2") and checked.password == "secret"
@@ -49,6 +54,8 @@ def test_vms_have_addresses_and_may_have_one_port():
         ({"servers": VMS, "references": [{**VMS[0], "name": "vm9"}]}, "the port 10.0.0.1 6379 occurs twice"),
         ({"references": [{"name": "reference1", "port": 7001}]}, "the port 7001 occurs twice"),
         ({"references": [{"name": "redis1", "port": 8001}]}, "the name redis1 occurs twice"),
+        ({"image": "--privileged"}, "image: '--privileged' is not allowed"),
+        ({"image": "redis:7", "servers": VMS}, "image: is for containers, and these servers have addresses"),
         ({"sizes": [4, 41]}, "sizes: .* at most 40"),
         ({"sizes": [4, 4]}, "sizes: .* ascend"),
         ({"budget_bytes": 1}, "budget_bytes: 1 is out of range; it must be a whole number from 16,777,216"),

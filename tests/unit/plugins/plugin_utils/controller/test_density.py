@@ -34,7 +34,7 @@ HOSTS = {
     **{f"redis{number}": {**LOAD, "latency_benchmark_port": 7000 + number} for number in (1, 2, 3)},
 }
 NAMES = ("budget", "max", "references", "growth", "window", "settle", "wait", "max_stolen", "hold", "touch", "factor")
-NAMES += ("written",)
+NAMES += ("written", "image")
 
 
 def definition(profiles="dram,zram", hosts=HOSTS, **given):
@@ -148,6 +148,12 @@ TWO = {
         for number, port in enumerate((7001, 7002, 7003))
     },
 }
+
+
+def test_containers_are_named_as_such_and_density_without_them_is_the_same_as_ever():
+    found = definition(image="docker.io/library/redis:7")
+    assert found["machine"] == "Redis container" and found["plan"]["image"] == "docker.io/library/redis:7"
+    assert definition()["machine"] == "Redis server" and "image" not in definition()["plan"]
 
 
 def test_several_machines_have_a_plan_each():

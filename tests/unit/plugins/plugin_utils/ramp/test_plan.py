@@ -106,6 +106,7 @@ def test_density_max_leaves_out_the_last_instances():
             {"latency_benchmark_slo_p99_us": 0},
             "latency_benchmark_slo_p99_us: 0 is out of range",
         ),
+        ({"density_budget": "256M", "density_image": "-v"}, FLEET, {}, "density_image: '-v' is not allowed"),
         ({"density_budget": "256M"}, [], {}, "fleet: this group is empty"),
         ({"density_budget": "256M"}, FLEET, {"latency_benchmark_rate": 0}, "latency_benchmark_rate: 0 is out of range"),
         ({"density_budget": "256M"}, FLEET, {"latency_benchmark_influences": [0, 25]}, "has 2 values; a ramp measures"),
@@ -175,7 +176,7 @@ KVM2 = {"ansible_host": "kvm2.example.com"}
         (
             {"hypervisors": ["kvm1"], "fleet": ["a", "b", "c", "d"]},
             dict.fromkeys("abcd", {"ansible_connection": "community.docker.docker"}),
-            "fleet: a, b, c and 1 more: not on kvm1",
+            "fleet: a, b, c and 1 more: not on kvm1, .*With density_image they start in containers there",
         ),
     ],
 )
@@ -219,6 +220,11 @@ def test_vms_join_on_their_hypervisors_and_references_are_vms_of_a_group():
     none = plan_of({"density_budget": "256M", "density_references": 0}, ["vm1"], variables, ["vm3"])
     assert none["references"] == []
     assert plan_of({"density_budget": "256M"}, ["vm1"], variables)["references"] == []
+
+
+def test_containers_are_no_vms():
+    with pytest.raises(SettingError, match="density_image: has no effect on VMs"):
+        plan_of({"density_budget": "256M", "density_image": "redis:7"}, ["vm1"], VMS)
 
 
 def test_vms_that_the_hypervisor_cannot_reach_or_that_are_missing_are_refused():
