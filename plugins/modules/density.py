@@ -113,8 +113,8 @@ options:
     type: raw
   image:
     description:
-      - Name of an image with a Redis or Valkey, such as V(docker.io/library/redis:7). The servers and the references are
-        then containers of podman on the hypervisors. By default they are plain processes.
+      - Name of an image with a Redis or Valkey, such as V(docker.io/library/redis:7). The servers and the references
+        are then containers of podman on the hypervisors. Without it they are plain processes.
       - Podman pulls the image if a hypervisor does not have it.
     type: raw
   density_id:

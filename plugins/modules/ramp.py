@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: ramp
-short_description: Let a fleet of Redis servers, containers or VMs grow within a DRAM budget, and look at it step by step
+short_description: Let a fleet of servers, containers or VMs grow within a DRAM budget, and look at it step by step
 version_added: 1.0.0
 description:
   - Private. Do not use it directly; only this collection's roles and playbooks do, and any release may change it.

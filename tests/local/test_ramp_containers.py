@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ramps of containers on this machine: podman's real ones, of an image that no registry has, in a storage of their own."""
+"""Ramps of podman's containers on this machine, of an image that no registry has, in a storage of their own."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def image(needs_root, monkeypatch):
     # refuses the control groups of some.
     (path / "containers.conf").write_text(
         '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]\n'
-        f'[engine]\nruntime = "runc"\ntmp_dir = "{path}/tmp"\nstatic_dir = "{store}/libpod"\nvolume_path = "{store}/v"\n',
+        f'[engine]\nruntime = "runc"\ntmp_dir = "{path}/tmp"\n'
+        f'static_dir = "{store}/libpod"\nvolume_path = "{store}/v"\n',
         encoding="utf-8",
     )
     (path / "storage.conf").write_text(
@@ -95,7 +96,8 @@ def test_in_dram_a_ramp_of_containers_ends_where_the_kernel_kills_the_next_one(i
     assert len(fleet) >= 2 and len(references) == 2
     for first, monitor in fleet + references:
         assert not any(groups.RampGroup(name).has(monitor) for name in (groups.FLEET, groups.REFERENCES))
-        told = [pathlib.Path(f"/proc/{pid}/{name}").read_bytes() for pid in (first, monitor) for name in ("cmdline", "environ")]
+        files = [f"/proc/{pid}/{name}" for pid in (first, monitor) for name in ("cmdline", "environ")]
+        told = [pathlib.Path(each).read_bytes() for each in files]
         for file in found.path.glob("*.conf"):
             password = re.search(r"requirepass (\w{32})", file.read_text(encoding="ascii"))[1]
             assert not any(password.encode() in each for each in told) and file.stat().st_mode & 0o777 == 0o400

@@ -47,7 +47,9 @@ class Shared(t.NamedTuple):
     lease: str
 
 
-def _started(server: Server, plan: Plan, group: RampGroup, prefix: str) -> Instance | containers.Container | vms.VmServer:
+def _started(
+    server: Server, plan: Plan, group: RampGroup, prefix: str
+) -> Instance | containers.Container | vms.VmServer:
     if server.address:
         return vms.VmServer(server, plan.password, group.admit)
     if plan.image:

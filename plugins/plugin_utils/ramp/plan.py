@@ -54,8 +54,8 @@ _HYPERVISOR = "vm_fleet_hypervisor"
 # So many hosts are named in an error.
 _SHOWN = 3
 _INSTEAD = (
-    "With density_image they start in containers there. Fleets of a given size can be measured on any hosts, containers "
-    "and VMs: playbooks/site.yml judges one, playbooks/study.yml compares profiles with it"
+    "With density_image they start in containers there. Fleets of a given size can be measured on any hosts, "
+    "containers and VMs: playbooks/site.yml judges one, playbooks/study.yml compares profiles with it"
 )
 
 
@@ -191,7 +191,8 @@ def _image(given: t.Any, servers: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str
         raise SettingError("density_image: has no effect on VMs; leave it out, or name hosts that are no VMs")
     if not machine.IMAGE.fullmatch(str(given)):
         raise SettingError(
-            f"density_image: {given!r} is not allowed; it must be the name of an image, such as docker.io/library/redis:7"
+            f"density_image: {given!r} is not allowed; it must be the name of an image, such as "
+            "docker.io/library/redis:7"
         )
     return {"image": str(given)}
 

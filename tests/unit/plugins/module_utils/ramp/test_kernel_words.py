@@ -38,7 +38,7 @@ def test_nobody_knows_what_a_log_says_that_cannot_be_read(log):
 
 
 def test_a_process_that_was_killed_in_a_group_is_found(log):
-    line = "[ 9.0] oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/ramp,task_memcg=/ramp/libpod-{},task=redis-server,pid={},uid=0"
+    line = "[ 9.0] oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/r,task_memcg=/r/libpod-{},task=redis,pid={},uid=0"
     log["lines"] = [line.format("aa", 11), line.format("bb", 12), line.format("aa/container", 13)]
     assert [kernel_words.killed_in(f"libpod-{name}") for name in ("aa", "bb", "cc")] == [13, 12, 0]
     log["lines"] = None
