@@ -103,7 +103,9 @@ def test_in_dram_a_ramp_of_containers_ends_where_the_kernel_kills_the_next_one(i
             assert not any(password.encode() in each for each in told) and file.stat().st_mode & 0o777 == 0o400
     end = found.end()
     assert (end["kind"], end["host"]) == ("does_not_fit", f"redis{end['n']}")
-    assert "Memory cgroup out of memory: Killed process" in end["message"] and "redis-server" in end["message"]
+    # Where less is left than a start takes for a moment, the newcomer is killed before it has become a Redis.
+    killed = r"Memory cgroup out of memory: Killed process \d+ \((redis-server|runc:\[2:INIT\])\)"
+    assert re.search(killed, end["message"]), end["message"]
     windows = found.windows()
     assert [window["n"] for window in windows] == list(range(2, end["n"])) and 3 <= end["n"] - 1 <= 5
     for window in windows:
@@ -120,7 +122,7 @@ def test_in_dram_a_ramp_of_containers_ends_where_the_kernel_kills_the_next_one(i
 
 
 def test_a_tier_carries_more_containers_within_the_budget_and_references_stay_in_dram(image, ramp, zram):
-    found = ramp(image=image, tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[2, 8])
+    found = ramp(image=image, tier=[f"/dev/{pathlib.Path(zram).name}"], sizes=[2, 8], hold_seconds=10)
     wait_for("a window of 8", lambda: [window for window in found.windows() if window["n"] == 8])
     assert [swapped(first) for first, _monitor in pids(True)] == [0, 0]
     assert found.end()["kind"] == "hosts"
