@@ -358,7 +358,15 @@
     const sorted = [...values].sort((a, b) => a - b), half = Math.floor(sorted.length / 2);
     return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
-  /* The natural logarithms of figure / limit of a point, by criterion. */
+  /* The running median of points by size, which takes single slow windows from the curve of the references. */
+  function withoutSpikes(points) {
+    const ordered = [...points].sort((a, b) => a[0] - b[0] || a[1] - b[1]), last = ordered.length - 1;
+    return ordered.map(([size], place) => {
+      const around = Math.min(2, place, last - place);
+      return [size, median(ordered.slice(place - around, place + around + 1).map((each) => each[1]))];
+    });
+  }
+  /* The natural logarithms of figure / limit of a point, by criterion: of the fleet and, where they have their own, of the references. */
   function excesses(point, aim) {
     return [0, 1].flatMap((figure) => {
       if (aim.kind === "absolute") return [Math.log(point.upper[figure] / aim.limits[figure])];
@@ -386,7 +394,10 @@
         const levels = looked.map((point) => Math.log(point.beside_upper[figure]));
         steady(looked.map((point) => point.size), levels).forEach((calm, index) => { clean[index].of[figure] += calm - levels[index]; });
       });
-      const all = clean[0].of.map((nothing, index) => crossing(clean.map((each) => [each.size, each.of[index]]), ramp.wall));
+      const all = clean[0].of.map((nothing, index) => {
+        const own = clean.map((each) => [each.size, each.of[index]]), isReferences = clean[0].of.length > FIGURES.length && index % 2;
+        return crossing(isReferences ? withoutSpikes(own) : own, ramp.wall);
+      });
       return Object.assign({ round: ramp.round }, all.reduce((least, each) => (each.log < least.log ? each : least)));
     });
     if (!found.length) return null;

@@ -74,16 +74,27 @@ def throughput(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def ramps(tmp_path_factory):
-    """The page of a density from ramps of three profiles, and its answer: the drive's ramps run out of hosts."""
+    """The page of a density from ramps of three profiles, its answer, and the ramps.
+
+    Those of the drive run out of hosts, and something else makes some of their windows slow.
+    """
     records = [
         *dram((1, 2, 3)),
         *tier("zram", (1, 2, 3), 28.5, page_ins=4000, stolen={26: 0.05}),
-        *tier("swap", (1, 2, 3), 40, fleet=lambda size: 1.3 + size / 100, page_ins=9000, drive_reads=9000),
+        *tier(
+            "swap",
+            (1, 2, 3),
+            40,
+            fleet=lambda size: 1.3 + size / 100,
+            references=lambda size: 2.8 if size % 5 == 0 else 1 + size / 60,
+            page_ins=9000,
+            drive_reads=9000,
+        ),
     ]
     answer = density_answer.answer(definition(["dram", "zram", "swap"]), records)
     page = tmp_path_factory.mktemp("ramps") / "density.html"
     page.write_text(density_page.page(json.loads(json.dumps(answer))), encoding="utf-8")
-    return page, answer
+    return page, answer, records
 
 
 @pytest.fixture(scope="session")

@@ -6,15 +6,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from synthetic_ramps import definition, dram, tier
+from synthetic_ramps import definition
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import answer as judge
-
-RECORDS = [
-    *dram((1, 2, 3)),
-    *tier("zram", (1, 2, 3), 28.5, page_ins=4000, stolen={26: 0.05}),
-    *tier("swap", (1, 2, 3), 40, fleet=lambda size: 1.3 + size / 100, page_ins=9000, drive_reads=9000),
-]
 
 
 def carried(browser):
@@ -49,7 +43,7 @@ def test_the_page_begins_with_the_densities_of_its_answer(browser, ramps):
 
 @pytest.mark.parametrize("factor", [1.3, 1.7, 2.6])
 def test_the_densities_follow_the_sliders_as_the_collection_computes_them(browser, ramps, factor):
-    moved = judge(definition(["dram", "zram", "swap"], objective={"kind": "relative", "factor": factor}), RECORDS)
+    moved = judge(definition(["dram", "zram", "swap"], objective={"kind": "relative", "factor": factor}), ramps[2])
     browser.emulate()
     browser.open(ramps[0])
     move(browser, factor, factor)
@@ -68,7 +62,7 @@ def test_limits_in_microseconds_move_them_too(browser, ramps):
     before = carried(browser)
     move(browser, 80, 1000)
     limits = {"kind": "absolute", "avg_us": 80.0, "p99_us": 1000.0}
-    moved = judge(definition(["dram", "zram", "swap"], objective=limits), RECORDS)
+    moved = judge(definition(["dram", "zram", "swap"], objective=limits), ramps[2])
     assert not moved["arms"][1]["at_most"]
     assert carried(browser).split(", ")[:2] == expected(moved).split(", ")[:2] and carried(browser) != before
     assert browser.console() == []
