@@ -324,7 +324,7 @@
 
   /* A density: the curves of its ramps as shares of the objective, which the sliders move. The rules are those of
    * plugin_utils/density; a test compares the two. */
-  const CLIP = 0.2, AROUND = [-0.05, 0, 0.05], FIGURES = ["average", "p99"];
+  const CLIP = 0.2, AROUND = [-0.05, 0, 0.05], NEIGHBOURS = 2, FIGURES = ["average", "p99"];
   const mean = (list) => list.reduce((sum, each) => sum + each, 0) / list.length;
   function rising(values, weights) {
     const blocks = [];
@@ -362,7 +362,7 @@
   function withoutSpikes(points) {
     const ordered = [...points].sort((a, b) => a[0] - b[0] || a[1] - b[1]), last = ordered.length - 1;
     return ordered.map(([size], place) => {
-      const around = Math.min(2, place, last - place);
+      const around = Math.min(NEIGHBOURS, place, last - place);
       return [size, median(ordered.slice(place - around, place + around + 1).map((each) => each[1]))];
     });
   }

@@ -187,6 +187,7 @@ def conduct(
         "window_requests": 2000,
         "wait_seconds": 60,
         "objective": OBJECTIVE,
+        "sizes": SIZES.get(arm, []),
         **changes,
     }
     job = session.launch(checked(plan))
@@ -223,15 +224,15 @@ def once(number: int, client: str, directory: str, kinds: t.Container[str]) -> l
     if "cpus" in kinds:
         hogs = Hogs()
         try:
-            ramps.append(conduct("cpus", number, client, on_window=hogs.more, objective=aim, sizes=SIZES["cpus"]))
+            ramps.append(conduct("cpus", number, client, on_window=hogs.more, objective=aim))
         finally:
             hogs.end()
     if "drive" in kinds:
         with throttled_drive(directory) as device:
-            ramps.append(conduct("drive", number, client, [device], objective=aim, sizes=SIZES["drive"]))
+            ramps.append(conduct("drive", number, client, [device], objective=aim))
     if "zram" in kinds:
         with zram() as device:
-            ramps.append(conduct("zram", number, client, [device], objective=aim, sizes=SIZES["zram"]))
+            ramps.append(conduct("zram", number, client, [device], objective=aim))
     return ramps
 
 

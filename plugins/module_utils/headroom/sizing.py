@@ -19,8 +19,8 @@ import typing as t
 
 # The largest error of a unit's active memory that is aimed at, as a share of its memory.
 ERROR = 0.05
-# At 95 %.
-_Z = 1.96
+# So many standard deviations is half of an interval at 95 %.
+Z = 1.96
 # A look may take cpu_percent of one CPU while it lasts, and a fifth of that averaged over half an hour: 5 % and 1 %.
 _AVERAGED, _AVERAGED_OVER_S = 0.2, 1800.0
 # A look is one process.
@@ -116,7 +116,7 @@ def needed(error: float) -> int:
     Args:
         error: half of the interval, as a share of the unit's memory.
     """
-    return math.ceil(_Z**2 / (4 * error**2))
+    return math.ceil(Z**2 / (4 * error**2))
 
 
 def error_of(pages: float) -> float:
@@ -132,7 +132,7 @@ def interval(share: float, effective: float) -> tuple[float, float]:
         share: of the pages that were accessed.
         effective: how many independent pages the sample is worth.
     """
-    scale = 1 + _Z**2 / effective
-    middle = (share + _Z**2 / 2 / effective) / scale
-    half = _Z / scale * (share * (1 - share) / effective + _Z**2 / 4 / effective**2) ** 0.5
+    scale = 1 + Z**2 / effective
+    middle = (share + Z**2 / 2 / effective) / scale
+    half = Z / scale * (share * (1 - share) / effective + Z**2 / 4 / effective**2) ** 0.5
     return max(0.0, middle - half), min(1.0, middle + half)

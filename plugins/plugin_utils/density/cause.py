@@ -50,18 +50,19 @@ def cause(found: Curve, looked: t.Sequence[Window]) -> str:
         return CAPACITY
     near = min(looked, key=lambda each: abs(math.log(each.size / found.crossing.high)))
     whose, figure = found.decided_by
-    if whose == FLEET and not _is_as_fast_as_references(near, figure):
-        reads, page_ins = near.sum("drive_reads"), near.sum("page_ins")
-        if reads and page_ins and reads >= _MOST * page_ins:
-            return DRIVE
-        return CAPACITY if is_at_wall(near, looked) else MEMORY
-    if is_at_wall(near, looked):
+    is_by_memory = whose == FLEET and not _is_as_fast_as_references(near, figure)
+    reads, page_ins = near.sum("drive_reads"), near.sum("page_ins")
+    if is_by_memory and reads and page_ins and reads >= _MOST * page_ins:
+        return DRIVE
+    if _is_at_wall(near, looked):
         return CAPACITY
+    if is_by_memory:
+        return MEMORY
     tier, busy = near.sum("tier_cpu_seconds"), _busy_seconds(near)
     return TIER_CPU if tier and busy and tier >= _TIER_SHARE * busy else CPUS
 
 
-def is_at_wall(window: Window, looked: t.Iterable[Window]) -> bool:
+def _is_at_wall(window: Window, looked: t.Iterable[Window]) -> bool:
     """Decide whether hardly anything is left that compressed memory could still take, in a window of a ramp.
 
     Args:

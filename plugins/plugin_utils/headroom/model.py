@@ -20,6 +20,7 @@ import math
 import random
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.sizing import Z
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve import BEYOND, Curve, Part, Together
 
 PAGE = 4096
@@ -186,7 +187,7 @@ def _points(document: t.Mapping[str, t.Any], source: random.Random | None) -> di
     """Return, for each age of a unit, how long it was watched, its active bytes and their standard deviation."""
     points: dict[int, tuple[float, float, float]] = {}
     for age in document["ages"] if document["stretchable_bytes"] else ():
-        active, deviation = float(age["active_bytes"]), (age["high_bytes"] - age["low_bytes"]) / 2 / 1.96
+        active, deviation = float(age["active_bytes"]), (age["high_bytes"] - age["low_bytes"]) / 2 / Z
         if source is not None:
             active = max(0.0, source.gauss(active, deviation))
         points[age["seconds"]] = age["watched_s"], active, deviation

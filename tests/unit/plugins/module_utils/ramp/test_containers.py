@@ -17,23 +17,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import containers, plan
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import ServerError
 
-PLAN = plan.checked(
-    {
-        "servers": [{"name": "redis1", "port": 7001}, {"name": "redis2", "port": 7002}],
-        "budget_bytes": 2**26,
-        "load": {
-            "rate": 50,
-            "value_size": 1000,
-            "keys": 9000,
-            "influence": 25,
-            "read_mix": 100,
-            "compressibility": 0.72,
-            "arrivals": "jitter",
-        },
-        "client": "/usr/bin/solotest",
-        "image": "docker.io/library/redis:7",
-    }
-)
+from .test_plan import GIVEN
+
+PLAN = plan.checked({**GIVEN, "image": "docker.io/library/redis:7"})
 # Starts a process that stays, and writes its number where podman would.
 RUNS = 'sleep 600 >/dev/null 2>&1 &\necho -n $! >"$pidfile"; echo 0123abcd'
 GROUP = types.SimpleNamespace(name="memstretch-ramp", admit=lambda _pid: None)
