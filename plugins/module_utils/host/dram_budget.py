@@ -35,6 +35,8 @@ _NO_LIMIT_V1 = 2**62
 # How often the kernel is told to lower a limit: pages that are being written can be freed the next time.
 _TRIES = 3
 _SWAPPINESS = "memory.swappiness"
+# The place of the flags in /proc/PID/stat, after the program's name, and the one that exiting sets: proc(5), sched.h.
+_FLAGS, _PF_EXITING = 6, 0x4
 CGROUP_V1, CGROUP_V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 
 
@@ -254,16 +256,23 @@ def group_path(group: str) -> str:
 
 
 def group_of_process(files: HostFiles, pid: int) -> str | None:
-    """Return the path of the control group that a process's memory is charged to; None if it has ended."""
+    """Return the path of the control group that a process's memory is charged to; None if it has ended or exits."""
     version_2 = None
     # The name of a group may have any character but the end of a line, also some that Python takes for one.
     for line in filter(None, (files.text(f"/proc/{pid}/cgroup") or "").split("\n")):
         number, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
-            return path
+            # In version 1 the kernel says of a process that exits that it is in the root's group, wherever it was.
+            return None if path == "/" and _is_exiting(files, pid) else path
         if number == "0":
             version_2 = path
     return version_2
+
+
+def _is_exiting(files: HostFiles, pid: int) -> bool:
+    """Return whether a process exits or has ended: proc(5), the field flags of stat."""
+    stat = files.text(f"/proc/{pid}/stat")
+    return stat is None or bool(int(stat.rpartition(")")[2].split()[_FLAGS]) & _PF_EXITING)
 
 
 class CgroupFiles:

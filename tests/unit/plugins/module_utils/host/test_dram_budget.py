@@ -15,6 +15,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budge
     SliceBudget,
     group_path,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 
 MIB = 2**20
 
@@ -179,3 +180,18 @@ def test_version_2_reclaims_again_what_a_running_fleet_takes_back(tmp_path, monk
     assert files.squeeze(200 * MIB) == lowered
     assert reclaimed == [100 * MIB, 10 * MIB, 5 * MIB]
     assert files.limit() == (200 * MIB if lowered else None)
+
+
+@pytest.mark.parametrize(
+    "name, flags, group",
+    [("vm-1", 0x400040, "/vm-1"), ("vm-1", 0x400044, "/vm-1"), ("", 0x400040, "/"), ("", 0x400044, None)],
+)
+def test_a_process_that_exits_is_not_in_the_group_of_the_root(tmp_path, name, flags, group):
+    """So the kernel says in version 1, and a newcomer that dies at once was taken for one in the wrong place."""
+    process = tmp_path / "proc" / "17"
+    process.mkdir(parents=True)
+    (process / "cgroup").write_text(f"4:cpu,memory:/{name}\n0::/\n", encoding="ascii")
+    (process / "stat").write_text(f"17 (redis) server) R 1 17 17 0 -1 {flags} 76 0\n", encoding="ascii")
+    assert dram_budget.group_of_process(HostFiles(str(tmp_path)), 17) == group
+    (process / "stat").unlink()
+    assert dram_budget.group_of_process(HostFiles(str(tmp_path)), 17) == (f"/{name}" if name else None)
