@@ -203,11 +203,12 @@ class CallbackModule(CallbackBase):
             host = each.get("schedule_host", name) if role == "machine" else name
             if "collected" in each:
                 self._recorder.launched.forget(host, role)
-                clock = each.get("collected_clock")
-                self._recorder.collect(host, role, schedule_answer.unpack(each["collected"]), clock)
-            if "job" in each:  # after a fill that was collected
+            if "job" in each:  # before its fill is written, which takes long enough to be interrupted
                 self._watch_interrupts()
                 self._recorder.launched.add(host, role, each["job"], each.get("stop_command"))
+            if "collected" in each:
+                clock = each.get("collected_clock")
+                self._recorder.collect(host, role, schedule_answer.unpack(each["collected"]), clock)
 
     def _take_readings(self, answer: dict[str, t.Any]) -> None:
         """Take what a loop over the machines of the run has read."""

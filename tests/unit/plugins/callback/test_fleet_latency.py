@@ -14,6 +14,7 @@ from ansible.plugins.loader import callback_loader
 from synthetic_fleets import START, begun_run, run_config
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import schedule_answer
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
 
 HOSTS = ["a", "b"]
 SCHEDULE = "memstretch.density.benchmark_schedule"
@@ -131,6 +132,34 @@ def test_the_files_of_a_run(run, begun, tmp_path, make_result, capsys):
     assert read(tmp_path, "summary.json")["verdict"] == "pass"
     shown = capsys.readouterr().out
     assert "[1/2] fill" in shown and "[2/2] influence 0, 100 % GET, iteration 1" in shown and "Verdict: PASS" in shown
+
+
+def test_ctrl_c_while_a_fill_is_written_ends_the_client_that_was_launched_after_it(
+    run, begun, tmp_path, make_result, monkeypatch
+):
+    """It would hold its Redis for minutes, and the same command again would be refused there."""
+    at_exit = []
+    monkeypatch.setattr("atexit.register", at_exit.append)
+    write_phase = RunDirectory.write_phase
+
+    def interrupted(directory, document):
+        write_phase(directory, document)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunDirectory, "write_phase", interrupted)
+    begin(run, begun, 0)
+
+    def filled_and_launched(number):
+        stop = ["/bin/sh", "-c", f"echo > {tmp_path}/stopped-{number}"]
+        return {**of_fill(make_result, number), "job": {"path": str(tmp_path / "job")}, "stop_command": stop}
+
+    run.v2_runner_on_ok(task_result("a", filled_and_launched(0)))
+    with pytest.raises(KeyboardInterrupt):
+        run.v2_runner_on_ok(task_result("b", filled_and_launched(1)))
+    assert read(tmp_path, "phases", "01-fill.json")["valid"] and not list(tmp_path.glob("stopped-*"))
+    for stop in at_exit:
+        stop()
+    assert sorted(path.name for path in tmp_path.glob("stopped-*")) == ["stopped-0", "stopped-1"]
 
 
 def test_failed_and_unreachable_hosts_are_recorded(run, begun, tmp_path, make_result, capsys):
