@@ -13,6 +13,7 @@ MIB = 2**20
 # The action of DAMON that changes nothing.
 _WATCHES = "stat"
 Facts = t.Mapping[str, t.Any]
+Settings = t.Sequence[t.Mapping[str, t.Any]]
 
 
 def device_paths(devices: t.Any) -> list[str]:
@@ -88,14 +89,16 @@ def _kept(facts: Facts) -> list[str]:
     return ["not restored: " + ", ".join(each["entry"] for each in kept)] if kept else []
 
 
-def _moved_by_damon(damon: t.Mapping[str, t.Any]) -> list[str]:
+def _moved_by_damon(damon: t.Mapping[str, t.Any], settings: Settings) -> list[str]:
     """Return the label about DAMON that evicts or moves memory by itself. One that only watches has no label.
 
     Args:
         damon: section of the memory record.
+        settings: in the result of the module C(host_settings). What they would switch off in check mode has no label.
     """
     works = [f"{name} is enabled" for name in damon["modules"]]
-    for number, actions in damon["running"].items():
+    left_on = {} if any(_is_on(each["effective"]) for each in _damon_off(settings)) else damon["running"]
+    for number, actions in left_on.items():
         changing = [action for action in actions if action != _WATCHES]
         if changing:
             works.append(f"kdamond {number}: {', '.join(changing)}")
@@ -104,17 +107,26 @@ def _moved_by_damon(damon: t.Mapping[str, t.Any]) -> list[str]:
     return [f"DAMON runs ({'; '.join(works)}): what it does to memory is measured together with the profile"]
 
 
-def _damon_switched_off(settings: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Return the label about DAMON of somebody else that the profile has switched off.
+def _damon_off(settings: Settings) -> Settings:
+    """Return the settings that switch DAMON off."""
+    return [each for each in settings if each["name"].startswith(f"{KDAMONDS}/") and each["wanted"] == "off"]
 
-    This collection turns DAMON on only for a look, so what ran before the profile is somebody else's.
+
+def _is_on(value: str | None) -> bool:
+    """Check whether one of the kdamonds of a setting is on."""
+    return "on" in (value or "").split(", ")
+
+
+def _damon_switched_off(settings: Settings) -> list[str]:
+    """Return the label about DAMON of somebody else that the profile has switched off, or would in check mode.
+
+    This collection turns DAMON on only for a look, so what ran before the profile is somebody else's. Check mode records
+    no originals, and what is on is still on at its end.
 
     Args:
         settings: in the result of the module C(host_settings).
     """
-    if not any(
-        each["name"].startswith(f"{KDAMONDS}/") and "on" in (each["original"] or "").split(", ") for each in settings
-    ):
+    if not any(_is_on(each["original"]) or _is_on(each["effective"]) for each in _damon_off(settings)):
         return []
     return [
         "DAMON of somebody else is switched off while the profile is applied, because it can evict or move memory; "
@@ -149,7 +161,7 @@ def _applied(facts: Facts) -> list[str]:
     elif merged > 0:
         found.append(f"page merging is off, but {merged} pages are still merged")
     found += _damon_switched_off(settings)
-    found += _moved_by_damon(memory["damon"])
+    found += _moved_by_damon(memory["damon"], settings)
     budget = facts["budget"]
     if budget:
         group = f" {budget['group']}" if budget["group"] else ""

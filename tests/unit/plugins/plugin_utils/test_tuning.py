@@ -17,8 +17,23 @@ MEMORY = {
     "ksm": {"pages_sharing": None},
     "damon": {"running": {}, "modules": []},
 }
-SETTING = {"name": "vm.x", "section": "sysctl", "original": "1", "absent": False, "since": "", "also_set_by": []}
-DAMON = "/sys/kernel/mm/damon/admin/kdamonds/*/state"
+SETTING = {
+    "name": "vm.x",
+    "section": "sysctl",
+    "wanted": "2",
+    "effective": "2",
+    "original": "1",
+    "absent": False,
+    "since": "",
+    "also_set_by": [],
+}
+DAMON = {**SETTING, "name": "/sys/kernel/mm/damon/admin/kdamonds/*/state", "section": "sysfs", "wanted": "off"}
+DAMON |= {"effective": "off"}
+SWITCHED_OFF = (
+    "DAMON of somebody else is switched off while the profile is applied, because it can evict or move memory; "
+    "restoring the host switches it on again"
+)
+PAGING_OUT = {**MEMORY, "damon": {"running": {"0": ["pageout"]}, "modules": []}}
 APPLIED = {
     "state": "applied",
     "profile": "zram",
@@ -73,14 +88,20 @@ def settings(*changes):
                 "together with the profile"
             ],
         ),
+        (settings({**DAMON, "original": "off, on"}), [SWITCHED_OFF]),
+        (settings({**DAMON, "original": "off"}, {**DAMON, "original": None}), []),
+        # In check mode nothing has an original yet, and what is on is still on.
+        ({**settings({**DAMON, "original": None, "effective": "on"}), "memory": PAGING_OUT}, [SWITCHED_OFF]),
+        (settings({**DAMON, "original": "off", "effective": "off, on"}), [SWITCHED_OFF]),
+        # Somebody has turned it on again, or the user's own profile does.
         (
-            settings({"name": DAMON, "section": "sysfs", "original": "off, on"}),
+            {**settings({**DAMON, "original": "on"}), "memory": PAGING_OUT},
             [
-                "DAMON of somebody else is switched off while the profile is applied, because it can evict or move "
-                "memory; restoring the host switches it on again"
+                SWITCHED_OFF,
+                "DAMON runs (kdamond 0: pageout): what it does to memory is measured together with the profile",
             ],
         ),
-        (settings({"name": DAMON, "original": "off"}, {"name": DAMON, "original": None}), []),
+        (settings({**DAMON, "wanted": "on", "original": "off", "effective": "on"}), []),
         (
             {"budget": {"size_bytes": 300 * 2**20 + 1, "mechanism": "cgroup", "group": "fleet"}},
             ["DRAM budget of 300 MiB by cgroup fleet"],
