@@ -165,6 +165,15 @@ headroom:
       description: The names of units that have started during the look, whose memory was not looked at.
       type: list
       elements: str
+    watch:
+      description:
+        - What M(memstretch.density.headroom_watch) has counted on this host since C(since), in seconds since the epoch.
+          Null if it does not run.
+        - C(half_hour) is the last half hour, and C(worst_hour) the hour of the last day in which tasks waited longest.
+          Each is null until the watch has run so long. It has C(began_at) and C(seconds),
+          C(memory_some_share), the share of the time in which some task waited, what happened each second (C(page_ins),
+          C(refaults)), and C(moved_bytes), all memory that went beyond DRAM or came back.
+      type: dict
     cost:
       description:
         - C(seconds) that the look took, CPU time of the module C(cpu_s) and of DAMON C(kernel_cpu_s).
@@ -179,7 +188,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom import look, units
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import history, look, units
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, number, numbers
 
@@ -213,7 +222,7 @@ def main() -> None:
         started = units.started(found, units.find(files, given["units"]))
     except SettingError as error:  # there are too many now
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, headroom={**seen, "started": started})
+    module.exit_json(changed=False, headroom={**seen, "started": started, "watch": history.read(files)})
 
 
 if __name__ == "__main__":

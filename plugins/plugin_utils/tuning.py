@@ -120,8 +120,8 @@ def _is_on(value: str | None) -> bool:
 def _damon_switched_off(settings: Settings) -> list[str]:
     """Return the label about DAMON of somebody else that the profile has switched off, or would in check mode.
 
-    This collection turns DAMON on only for a look, so what ran before the profile is somebody else's. Check mode records
-    no originals, and what is on is still on at its end.
+    This collection turns DAMON on only for a look, so what ran before the profile is somebody else's. Check mode
+    records no originals, and what is on is still on at its end.
 
     Args:
         settings: in the result of the module C(host_settings).

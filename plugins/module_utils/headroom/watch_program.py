@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The program that headroom_watch installs: is the memory of this host still safe?
 
-It stands alone, with nothing but Python 3.8's standard library. C(write FILE) adds the last minute to the state and
-writes metrics for the textfile collector of node_exporter. C(check) prints one line and ends with the status of a check
-of Nagios: 0 is safe, 1 near, 2 over, 3 unknown.
+It stands alone, with nothing but Python 3.8's standard library. C(write FILE) adds the last minute to the state, which
+has the counters of a day, and writes metrics for the textfile collector of node_exporter. C(check) prints one line and
+ends with the status of a check of Nagios: 0 is safe, 1 near, 2 over, 3 unknown. What the day says, history.py reads.
 
 What counts is the time in which tasks waited for memory (PSI), page-ins, and refaults: pages that come back soon after
 they were evicted. How much swap is used says nothing: with zram it is meant to be used.
@@ -29,6 +29,9 @@ NEAR_PAGE_INS = 1000.0
 OLD = 180.0
 COUNTERS = ("pswpin", "zswpin", "pgmajfault", "workingset_refault_anon", "workingset_refault_file")
 VERDICTS = ("safe", "near", "over", "unknown")
+# The moments of so many seconds are kept, and at most so many of them: one a minute, and those of a hand.
+KEPT_S = 86_400.0
+MOST_MOMENTS = 1500
 
 METRICS = {
     "memstretch_headroom_verdict": "1 for the verdict on the memory of this host.",
@@ -45,6 +48,8 @@ METRICS = {
 }
 
 Sample = t.Tuple[str, t.Dict[str, str], float]
+_MOVED = (("pswpin", "zswpin", "swpin_zero"), ("pswpout", "zswpout", "swpout_zero"))
+_REFAULTS = ("workingset_refault_anon", "workingset_refault_file")
 
 
 def text(path: str, root: str) -> str:
@@ -62,9 +67,55 @@ def text(path: str, root: str) -> str:
 
 def counters(root: str) -> dict[str, int]:
     """Return the counters of the kernel, each only if this kernel has it."""
-    words = text("/proc/vmstat", root).split()
-    found = dict(zip(words[::2], words[1::2]))
+    found = _vmstat(root)
     return {name: int(found[name]) for name in COUNTERS if name in found}
+
+
+def _vmstat(root: str) -> dict[str, str]:
+    words = text("/proc/vmstat", root).split()
+    return dict(zip(words[::2], words[1::2]))
+
+
+class Moment(t.NamedTuple):
+    """What is counted at one time.
+
+    Attributes:
+        at: seconds since the epoch.
+        counts: since the boot: microseconds in which some task waited for memory, pages that came back from swap, zram
+            and zswap, pages that went there, and refaults. None is not counted by this kernel.
+    """
+
+    at: float
+    counts: t.Sequence[int | None]
+
+
+def moment(root: str, now: float) -> Moment:
+    """Return what is counted now."""
+    found = _vmstat(root)
+    waited = re.search(r"^some .*total=(\d+)", text("/proc/pressure/memory", root), re.MULTILINE)
+    counts = [int(waited[1]) if waited else None]
+    for names in (*_MOVED, _REFAULTS):
+        known = [int(found[name]) for name in names if name in found]
+        counts.append(sum(known) if known else None)
+    return Moment(now, counts)
+
+
+def kept_moments(state: t.Mapping[str, t.Any]) -> list[Moment]:
+    """Return the moments in the state, the earliest first."""
+    return [Moment(*each) for each in state.get("history", [])]
+
+
+def remembered(history: t.Sequence[Moment], present: Moment) -> list[Moment]:
+    """Return the moments that are kept, with the present one as the last.
+
+    Nothing is kept from before counters that have begun again, or from a time that is not before the present one.
+    """
+    before = [each for each in history if present.at - KEPT_S <= each.at < present.at]
+    if before and any(
+        old is not None and (new is None or new < old) for old, new in zip(before[-1].counts, present.counts)
+    ):
+        before = []
+    return [*before, present][-MOST_MOMENTS:]
 
 
 def pressure(root: str) -> dict[str, float]:
@@ -171,7 +222,7 @@ def replace(path: str, content: str) -> None:
 
 
 def write(path: str, root: str, state: str, now: float) -> None:
-    """Write the metrics, and keep the counters for the next time."""
+    """Write the metrics, and keep the counters for the next time and for a day."""
     present = counters(root)
     try:
         with open(state, encoding="utf-8") as file:
@@ -180,7 +231,8 @@ def write(path: str, root: str, state: str, now: float) -> None:
         before = {}
     each_second = rates(before, now, present)
     replace(path, exposition(samples(root, now, each_second)))
-    replace(state, json.dumps({"at": now, "counters": present, "rates": each_second}))
+    history = remembered(kept_moments(before), moment(root, now))
+    replace(state, json.dumps({"at": now, "counters": present, "rates": each_second, "history": history}))
 
 
 def check(root: str, state: str, now: float) -> int:

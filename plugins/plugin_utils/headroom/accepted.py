@@ -90,14 +90,27 @@ _HOST = Fields(
         ),
     }
 )
+_TIME = Real(0, 4_102_444_800)
+_WINDOW = Optional(
+    Fields(
+        {
+            "began_at": _TIME,
+            "seconds": Real(0.1, 1e5),
+            "memory_some_share": _SHARE,
+            **dict.fromkeys(("page_ins", "refaults"), _EACH_SECOND),
+            "moved_bytes": _MAYBE_BYTES,
+        }
+    )
+)
 DOCUMENT = Fields(
     {
-        "taken_at": Real(0, 4_102_444_800),
+        "taken_at": _TIME,
         "method": Optional(OneOf(METHODS)),
         "reason": Optional(Message()),
         "host": _HOST,
         "units": Listed(_UNIT, MOST_UNITS),
         "started": Listed(Text(LONGEST_NAME), MOST_UNITS),
+        "watch": Optional(Fields({"since": _TIME, "half_hour": _WINDOW, "worst_hour": _WINDOW})),
         "cost": Fields(
             {
                 **dict.fromkeys(("cpu_s", "kernel_cpu_s", "seconds"), Real(0, 1e9)),

@@ -14,7 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.headroom.look i
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model, options
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import described_by
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import described_by, utc
 
 SAFE, NEAR, OVER, UNKNOWN = "safe", "near", "over", "unknown"
 # Share of the last minute in which some task waited for memory, in percent (PSI). headroom_watch alerts at the same.
@@ -93,6 +93,8 @@ def _of_host(name: str, look: _Document, wishes: Wishes) -> dict[str, t.Any]:
         "numa_nodes": look["host"]["numa_nodes"],
         "cost": look["cost"],
         "error_percent": _error(look),
+        "watch": look["watch"],
+        "active_half_hour": _active_half_hour(look),
         "units": look["units"],
     }
     reason = _unknown(look, site, wishes)
@@ -238,6 +240,41 @@ def _cold(look: _Document) -> dict[str, t.Any] | None:
     return {"seconds": age, "share": round(1 - active / used, 4) if used else None}
 
 
+def _active_half_hour(look: _Document) -> dict[str, t.Any] | None:
+    """Return bounds of what the units accessed within the last half hour; None if no watch has run so long.
+
+    At least, it is what the look saw within its longest age up to that, the lower end of the interval. That is None
+    where the look gives an upper bound of it, or nothing. At most, it is all but what was beyond DRAM all the time.
+    """
+    units, window = look["units"], (look["watch"] or {}).get("half_hour")
+    if not units or window is None:
+        return None
+    pinned = sum(unit["pinned_bytes"] for unit in units)
+    stayed = 0
+    if window["moved_bytes"] is not None:
+        stayed = max(0, sum(unit["swapped_bytes"] for unit in units) - window["moved_bytes"])
+    most = sum(unit["stretchable_bytes"] for unit in units) + pinned - stayed
+    within: list[int | None] = [
+        max((age["low_bytes"] for age in unit["ages"] if age["seconds"] <= window["seconds"]), default=None)
+        for unit in units
+        if unit["stretchable_bytes"]
+    ]
+    known = [size for size in within if size is not None]
+    least = None
+    if look["method"] != RECLAIM and look["cost"]["seconds"] <= window["seconds"] and len(known) == len(within):
+        least = min(most, sum(known) + pinned)
+    return {"low_bytes": least, "high_bytes": most}
+
+
+def _worst_hour(look: _Document) -> str | None:
+    """Return why the worst hour that the watch has seen was not safe; None if it was, or if there is none."""
+    worst = (look["watch"] or {}).get("worst_hour")
+    share = 100 * (worst["memory_some_share"] or 0) if worst else 0
+    if worst is None or share < NEAR_PRESSURE:
+        return None
+    return f"some task waited for memory in {share:.2g} % of the hour from {utc(worst['began_at'])} on"
+
+
 def _verdict(found: _Document, look: _Document, wishes: Wishes) -> tuple[str, str]:
     """Return the verdict on today's number of units, and its reason."""
     waits = ((look["host"]["psi"] or {}).get("memory") or {}).get("some_avg60")
@@ -260,6 +297,9 @@ def _verdict(found: _Document, look: _Document, wishes: Wishes) -> tuple[str, st
         return NEAR, "not one more fits"
     if more["low"] == 0:
         return NEAR, "the measurement is not exact enough to say that one more fits"
+    worst = _worst_hour(look)
+    if worst:
+        return NEAR, worst
     return SAFE, f"{counted(more['count'], 'more unit')} would fit"
 
 

@@ -13,7 +13,7 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import html, index
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import text as report_text
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.section import Chart, Section, Table
-from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory, utc
 
 # The chart of a host has at most so many lines, those of the units that use most memory.
 CHARTED = 60
@@ -88,9 +88,46 @@ def _sentences(host: _Document, wishes: _Document) -> list[str]:
     cost = host["cost"]
     found.append(
         f"The look took {cost['seconds']:,.0f} s, with {cost['cpu_s']:.2f} s of CPU time of its own and "
-        f"{cost['kernel_cpu_s']:.2f} s of the kernel's. It is one look: it says nothing about other hours."
+        f"{cost['kernel_cpu_s']:.2f} s of the kernel's."
+    )
+    return found + _other_hours(host)
+
+
+def _other_hours(host: _Document) -> list[str]:
+    """Return what the watch knows of other hours than that of the look."""
+    watch, active = host["watch"], host["active_half_hour"]
+    if watch is None:
+        return ["It is one look, and no watch runs there: nothing is known of other hours (headroom_watch: present)."]
+    found = []
+    if active:
+        found += _half_hour(active, host["used_bytes"])
+    worst = watch["worst_hour"]
+    if worst is None:
+        return [*found, f"The watch runs only since {utc(watch['since'])}: the worst hour is not known yet."]
+    found.append(
+        f"The worst hour since {utc(watch['since'])} began at {utc(worst['began_at'])}: tasks waited for memory in "
+        f"{_share(worst['memory_some_share'])} of it, with {_rate(worst['page_ins'])} page-ins/s and "
+        f"{_rate(worst['refaults'])} refaults/s. The look says nothing about other hours."
     )
     return found
+
+
+def _half_hour(active: _Document, used: int) -> list[str]:
+    """Return the bounds of what was accessed within half an hour, each only if it says something."""
+    parts = []
+    if active["low_bytes"] is not None:
+        parts.append(f"at least {size_text(active['low_bytes'])}, which the look saw")
+    if active["high_bytes"] < used:
+        parts.append(f"at most {size_text(active['high_bytes'])}, because the rest was beyond DRAM all the time")
+    return [f"Of {size_text(used)}, there were accessed within half an hour {', and '.join(parts)}."] if parts else []
+
+
+def _share(share: float | None) -> str:
+    return "an unknown part" if share is None else f"{100 * share:.2g} %"
+
+
+def _rate(rate: float | None) -> str:
+    return "unknown" if rate is None else f"{rate:,.3g}"
 
 
 def _exactness(host: _Document) -> list[str]:

@@ -7,10 +7,12 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import accepted
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import MeasurementError
+from ansible_collections.memstretch.density.tests.unit.fixtures.looks import window
 
 
-def test_a_look_is_accepted_as_it_is(look):
-    seen = look()
+@pytest.mark.parametrize("watch", [None, {"since": 1.0, "half_hour": None, "worst_hour": window(page_ins=None)}])
+def test_a_look_is_accepted_as_it_is(look, watch):
+    seen = {**look(), "watch": watch}
     assert accepted.look(seen) == seen
     assert accepted.result({"headroom": seen, "add_host": {"host_name": "x"}}) == {"changed": False, "headroom": seen}
 
@@ -36,6 +38,9 @@ def test_a_failure_keeps_its_message():
         (("taken_at",), None),
         (("started",), ["a\x1b[2J"]),
         (("cost", "pages"), 0),
+        (("watch",), {"since": 1.0, "half_hour": None}),
+        (("watch",), {"since": 1.0, "half_hour": None, "worst_hour": window(moved_bytes=-1)}),
+        (("watch",), {"since": 1.0, "half_hour": None, "worst_hour": window(page_ins=float("inf"))}),
     ],
 )
 def test_what_does_not_fit_is_refused(look, path, value):

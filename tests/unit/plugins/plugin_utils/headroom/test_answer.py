@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer
-from ansible_collections.memstretch.density.tests.unit.fixtures.looks import GIB, unit
+from ansible_collections.memstretch.density.tests.unit.fixtures.looks import GIB, unit, window
 
 WISHES = answer.Wishes(like="", compression=None, page_in_us=None, waiting=1, reserve=5)
 DRIVE = [{"kind": "drive", "name": "/dev/nvme0n1", "size_bytes": 500 * GIB, "used_bytes": 0, "priority": -2}]
@@ -194,3 +194,40 @@ def test_the_error_is_that_of_the_widest_interval(look):
     assert of(wide)["error_percent"] == 12.5
     assert of({**look(), "method": "mglru"})["error_percent"] is None
     assert of(look(units=[]))["error_percent"] is None
+
+
+def half_hour(seen, **changes):
+    return {**seen, "watch": {"since": 1.0, "half_hour": window(**changes), "worst_hour": None}}
+
+
+def test_what_was_beyond_dram_all_the_time_was_not_accessed(look):
+    units = [unit(f"vm{number}", swapped_bytes=3 * GIB, pinned_bytes=GIB) for number in range(2)]
+    seen = look(units=units)
+    assert of(seen)["active_half_hour"] is None, "no watch"
+    within = 2 * round(0.11 * 4 * GIB) + 2 * GIB
+    # Of 6 GiB beyond DRAM at the end, what was moved meanwhile may have been accessed.
+    assert of(half_hour(seen))["active_half_hour"] == {"low_bytes": within, "high_bytes": 4 * GIB}
+    assert of(half_hour(seen, moved_bytes=GIB))["active_half_hour"]["high_bytes"] == 5 * GIB
+    for nothing_known in (7 * GIB, None):
+        assert of(half_hour(seen, moved_bytes=nothing_known))["active_half_hour"]["high_bytes"] == 10 * GIB
+
+
+def test_only_what_was_measured_is_a_lower_bound(look):
+    seen = half_hour(look(units=[unit(), unit("vm02", shares={10: 0.1, 3600: 1.0})]))
+    assert of(seen)["active_half_hour"]["low_bytes"] == sum(round(share * 4 * GIB) for share in (0.11, 0.08))
+    seen["cost"]["seconds"] = 3600  # the short ages were watched in its first minutes
+    assert of(seen)["active_half_hour"]["low_bytes"] is None
+    for seen in (
+        {**half_hour(look()), "method": "reclaim"},
+        half_hour(look(units=[unit(), unit("vm02", shares={})])),
+    ):
+        assert of(seen)["active_half_hour"] == {"low_bytes": None, "high_bytes": of(seen)["used_bytes"]}
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(None, "safe"), (0.009, "safe"), (0.031, "near")])
+def test_a_bad_hour_of_the_last_day_is_named(look, share, verdict):
+    """The look may have been at a quiet time."""
+    seen = {**look(), "watch": {"since": 1.0, "half_hour": None, "worst_hour": window(memory_some_share=share)}}
+    found = of(seen)
+    assert found["verdict"] == verdict
+    assert ("3.1 % of the hour from 2027-01-15T05:13:20Z on" in found["reason"]) == (verdict == "near")

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer, publish
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import RunDirectory
+from ansible_collections.memstretch.density.tests.unit.fixtures.looks import GIB, window
 
 from .test_answer import WISHES, ZRAM
 
@@ -23,7 +24,8 @@ def document(look):
     unknown.update(method=None, reason="DAMON is in use")
     for unit in unknown["units"]:
         unit.update(ages=[], reason="DAMON is in use")
-    looks = {"kv1": look(tiers=ZRAM), "kv2": look(40), "kv3": look(0), "kv4": unknown}
+    watched = {**look(tiers=ZRAM), "watch": {"since": 1_799_980_000.0, "half_hour": window(), "worst_hour": window()}}
+    looks = {"kv1": watched, "kv2": look(40), "kv3": look(0), "kv4": unknown}
     return answer.document(looks, WISHES, {"id": "headroom-1", "made_at": 1_800_000_000})
 
 
@@ -97,3 +99,35 @@ def test_what_changed_meanwhile_and_how_exact_it_is_are_said(look):
     assert "known within 2 % of its memory, at 95 %. For about 5 % a look would take 9.4 % of a CPU" in text
     exact = "\n".join(publish.lines(answer.document({"kv1": look()}, WISHES, {"id": "x", "made_at": 1})))
     assert "known within 2 % of its memory" in exact and "headroom_cpu_percent" not in exact
+
+
+def text_of(seen):
+    return "\n".join(publish.lines(answer.document({"kv1": seen}, WISHES, {"id": "x", "made_at": 1})))
+
+
+def test_what_the_watch_knows_of_other_hours_is_said(look):
+    seen = look()
+    assert "no watch runs there: nothing is known of other hours" in text_of(seen)
+
+    seen["watch"] = {"since": 1_799_980_000.0, "half_hour": None, "worst_hour": None}
+    text = text_of(seen)
+    assert "The watch runs only since 2027-01-15T02:26:40Z: the worst hour is not known yet." in text
+    assert "half an hour" not in text and "no watch" not in text
+
+    worst = window(memory_some_share=0.0031, page_ins=1234.5, refaults=None)
+    seen["watch"].update(half_hour=window(), worst_hour=worst)
+    for unit in seen["units"]:
+        unit["swapped_bytes"] = GIB
+    text = text_of(seen)
+    assert "tasks waited for memory in 0.31 % of it, with 1.23e+03 page-ins/s and unknown refaults/s" in text
+    assert (
+        "Of 40 GiB, there were accessed within half an hour at least 4.4 GiB, which the look saw, and at most" in text
+    )
+
+
+def test_a_bound_that_says_nothing_is_not_shown(look):
+    seen = {**look(), "method": "reclaim"}
+    seen["watch"] = {"since": 1_799_980_000.0, "half_hour": window(), "worst_hour": None}
+    assert "half an hour" not in text_of(seen)
+    seen["method"] = "damon"
+    assert "at least 4.4 GiB, which the look saw." in text_of(seen)
