@@ -35,6 +35,12 @@ options:
       name is nearly that of a variable of these playbooks, such as C(profil).
     type: bool
     default: false
+  profiles:
+    description:
+      - Whether the playbook has V(one) profile, C(profile), or V(several), C(profiles).
+      - Then the other of these variables is refused where this one is missing, because a default would be used.
+    type: str
+    choices: [one, several]
 author:
   - The memstretch.density contributors (@memstretch)
 """

@@ -32,9 +32,11 @@ class ControllerAction(ActionBase):
             raise AnsibleActionFail(
                 f"{error.filename}: permission denied. Results that root measured belong to root: run this as "
                 f"root, too, or give the results to your user (chown -R)"
-            ) from error
+            ) from None  # whose text Ansible would add
         except (RunError, SettingError, OSError) as error:
-            raise AnsibleActionFail(failures.with_remedy(str(error))) from error
+            told = failures.with_remedy(str(error))
+            # Ansible adds the text of the cause, unless the message ends with it.
+            raise AnsibleActionFail(told) from (error if told == str(error) else None)
 
     def work(self, options: dict[str, t.Any], task_vars: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """Return the result of the task. A RunError, SettingError or OSError fails the task with its text."""

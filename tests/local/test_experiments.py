@@ -6,11 +6,12 @@ from __future__ import annotations
 import collections
 import itertools
 import os
+import signal
 import socket
 
 import pytest
 
-from .conftest import REDIS_OF_THE_PLAY, free_ports, write_inventory
+from .conftest import REDIS_OF_THE_PLAY, free_ports, wait_for, write_inventory
 
 # Enough to see that all figures are there; tests/programs/membw tests whether they can be trusted.
 # 16 MiB is the smallest buffer for a cache of 1 MiB, whatever this machine has.
@@ -170,11 +171,35 @@ def test_throughput_of_two_profiles_is_continued_after_an_interruption_and_compa
 
 
 @pytest.mark.long
+def test_throughput_of_an_interrupted_playbook_is_given_up_by_restore(fleet, one_host):
+    inventory, port = one_host
+    process = fleet.start(
+        *("-e", "throughput_benchmark_seconds=60", "-e", "throughput_rounds=1"),
+        playbook="throughput",
+        inventory=inventory,
+    )
+    wait_for("Redis", lambda: answers(port), process)
+    process.send_signal(signal.SIGINT)
+    assert fleet.wait(process).status != 0 and answers(port)
+    restored = fleet.run_playbook("-e", "host_tuning_state=recorded", playbook="restore", inventory=inventory)
+    assert restored.status == 0, restored.output
+    assert not answers(port) and not (fleet.path / "throughput").exists()
+
+
+def answers(port):
+    """Decide whether something listens on a port."""
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.long
 def test_throughput_refuses_bad_input(fleet, one_host):
     inventory, dummy = one_host
     done = fleet.run_playbook("-e", "profiles=dram,none_such", playbook="throughput", inventory=inventory)
     assert done.status == 2
     assert "none_such" in done.output
+    one = fleet.run_playbook("-e", "profile=zram", playbook="throughput", inventory=inventory)
+    assert one.status == 2 and one.output.strip().splitlines()[-1].endswith("such as -e profiles=dram,zram"), one.output
     cases = [
         ({"throughput_benchmark_data": "100T"}, "no case fits: Redis needs at least"),
         ({"throughput_benchmark_dram": "much"}, "throughput_benchmark_dram: 'much' is not a size"),

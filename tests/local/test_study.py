@@ -185,6 +185,11 @@ exec /bin/date "$@"
             {"profiles": "dram", "density_budget": "64M"},
             "hypervisors: this group is empty; it must have the machines on which the Redis servers of the fleet start",
         ),
+        (
+            "benchmark",
+            {"profiles": "zram"},
+            "profiles: this playbook has one profile, and does not read this variable",
+        ),
         pytest.param(
             "study",
             {"kind": "ablation", "profile": "swap", "study_settings": "vm.nothing"},
@@ -192,7 +197,7 @@ exec /bin/date "$@"
             marks=pytest.mark.long,
         ),
     ],
-    ids=["profile", "no profile", "no profile to optimize", "density", "ablation"],
+    ids=["profile", "no profile", "no profile to optimize", "density", "profiles of a run", "ablation"],
 )
 def test_a_mistake_is_refused_before_anything_is_touched(make_studies, fleet, tmp_path, playbook, variables, message):
     studies, dummy = make_studies("a", "b")

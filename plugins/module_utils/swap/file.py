@@ -67,7 +67,10 @@ class SwapFile(SwapKind):
         texts = []
         if self.file_system not in FILE_SYSTEMS:
             supported = ", ".join(FILE_SYSTEMS)
-            texts.append(f"file: {path} would be on {self.file_system}; swap files are supported on {supported}")
+            texts.append(
+                f"file: {path} would be on {self.file_system}; swap files are supported on {supported}. Choose another "
+                "path (swap_space_file)"
+            )
         foreign = why_foreign(path, self._identifiers) if os.path.lexists(path) else None
         if foreign:
             texts.append(
@@ -75,19 +78,20 @@ class SwapFile(SwapKind):
                 "yourself"
             )
         elif not self.is_made():
-            left = self._free_afterwards()
-            if left < _RESERVE:
+            room = self._room()
+            if room - self.options.file_size < _RESERVE:
                 texts.append(
-                    f"file: {path} with {size_text(self.options.file_size)} would leave {size_text(left)} free on its "
-                    f"file system; at least {size_text(_RESERVE)} must remain free"
+                    f"file: there is no room for {path} with {size_text(self.options.file_size)}: its file system has "
+                    f"{size_text(room)} free, and at least {size_text(_RESERVE)} must remain free. Make room, or "
+                    "choose another size or path (swap_space_file_size, swap_space_file)"
                 )
         return texts
 
-    def _free_afterwards(self) -> int:
-        """Return the bytes that remain free on the file system once the file has its size."""
+    def _room(self) -> int:
+        """Return the bytes that the file may take on its file system, with those that it has already."""
         free = os.statvfs(self._existing_directory)
         old = os.lstat(self.options.file).st_blocks * 512 if os.path.lexists(self.options.file) else 0
-        return free.f_bavail * free.f_frsize + old - self.options.file_size
+        return free.f_bavail * free.f_frsize + old
 
     def is_made(self) -> bool:
         path = self.options.file

@@ -26,6 +26,8 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     _refuse_misspelt(task.variables)
     if options["playbook"]:
         _refuse_nearly_known()
+    if options["profiles"]:
+        refuse_the_other_number(options["profiles"], task.variables)
     return {"changed": False}
 
 
@@ -66,3 +68,24 @@ def _refuse_nearly_known() -> None:
     found = known_variables.nearly_of_playbooks(load_extra_vars(DataLoader()))
     if found:
         raise SettingError(known_variables.message(found, dict.fromkeys(found, ["every host"])))
+
+
+def refuse_the_other_number(number: str, variables: t.Container[str]) -> None:
+    """Refuse "profiles" where a playbook has one profile, and "profile" where it has several.
+
+    Args:
+        number: one or several.
+        variables: the names that are set. With both, the one that the playbook reads counts.
+
+    Raises:
+        SettingError: only the one that it does not read is set; it would use its default.
+    """
+    has, read, other, example = {
+        "one": ("one profile", "profile", "profiles", "zram"),
+        "several": ("several profiles", "profiles", "profile", "dram,zram"),
+    }[number]
+    if other in variables and read not in variables:
+        raise SettingError(
+            f"{other}: this playbook has {has}, and does not read this variable. Set {read} instead, such as "
+            f"-e {read}={example}"
+        )

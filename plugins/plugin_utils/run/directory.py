@@ -265,9 +265,9 @@ class RunDirectory:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise RunError(f"{self.path}: another playbook is working on this run") from None
-            stream.truncate(0)
-            stream.write(f"{os.getpid()}\n")
-            stream.flush()
+            with _named(self.file("lock")):
+                os.ftruncate(stream.fileno(), 0)
+                os.write(stream.fileno(), f"{os.getpid()}\n".encode("ascii"))
             stack.pop_all()  # the caller closes it
         return stream
 

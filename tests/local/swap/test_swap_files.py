@@ -111,10 +111,12 @@ def test_a_file_that_would_fill_its_file_system_is_refused(tmp_path):
     file_system = os.statvfs(tmp_path)
     size = file_system.f_blocks * file_system.f_frsize
     result = call_module(kind="file", file=str(tmp_path / "swap"), file_size=str(size))
-    assert "at least 1 GiB must remain free" in result["msg"]
+    assert f"no room for {tmp_path}/swap with " in result["msg"]
+    assert "at least 1 GiB must remain free. Make room, or choose another size or path" in result["msg"]
 
 
 def test_a_file_on_tmpfs_is_refused():
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         result = call_module(kind="file", file=f"{directory}/swap", file_size="16M")
-        assert "would be on" in result["msg"] and not os.listdir(directory)
+        assert f"file: {directory}/swap would be on" in result["msg"] and not os.listdir(directory)
+        assert "Choose another path (swap_space_file)" in result["msg"]

@@ -166,6 +166,16 @@ def test_a_full_disk_is_named_with_the_file(directory):
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
 
 
+def test_a_disk_that_is_too_full_for_the_lock_is_named_with_it(directory):
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited[1]))
+    try:
+        with pytest.raises(OSError, match=f"'{directory.file('lock')}'$"):
+            directory.lock()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+
+
 def test_a_measured_phase_is_never_replaced(directory):
     directory.write_phase({"schema": 1, "phase": PHASE, "hosts": {}, "valid": False})
     with pytest.raises(RunError, match="01-fill.json: this phase has been measured"):
