@@ -39,6 +39,10 @@ STOP = 0.15
 FLEET_NOISE, REFERENCE_NOISE = 0.06, 0.07
 # Seconds of a window with settling, and how long a regime lasts.
 STEP_SECONDS, REGIME_SECONDS = 6.0, 180.0
+# Seconds until the fleet has grown beyond what DRAM carries, and of a round.
+JOIN_SECONDS, ROUND_SECONDS = 10.0, 240.0
+# How often a ramp looks while DRAM carries its fleet.
+IDLE_LOOKS = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +65,9 @@ class World:
         absolute: the limit is one in microseconds, so that regimes move the crossing.
         rounds: ramps of each arm.
         step: growth from step to step.
-        cpus: the references cross their limit, and the fleet is as slow as they are; moods move that.
+        cpus: the references cross their limit, and the fleet is as slow as they are.
+        references: how many times as slow as idle the references are at the density, where the CPUs do not decide.
+        change: a factor by which the machine becomes slower once, at a random time, and stays so.
         most: the largest fleet, as a multiple of the density; a ramp that meets the limit there has run out of hosts.
         excluded: why its coverage is not promised, in the words of the result; empty if it is.
     """
@@ -81,6 +87,8 @@ class World:
     rounds: int = 3
     step: float = 0.04
     cpus: bool = False
+    references: float = 1.0
+    change: float = 1.0
     most: float = 1.3
     excluded: str = ""
 
@@ -108,9 +116,20 @@ WORLDS = (
     World("flat at 1.9 times, then a wall", flat=-0.05),
     World("flat at 1.9 times, slope 0.2, then a wall", flat=-0.05, slope=0.2),
     World("the CPUs decide", 0.05, cpus=True),
-    World("the CPUs decide, regimes of 10 %", 0.05, cpus=True, regime=0.1, excluded="regimes last longer than rounds"),
-    World("the CPUs decide, regimes of 25 %", 0.05, cpus=True, regime=0.25, excluded="regimes last longer than rounds"),
+    World("the CPUs decide, regimes of 10 %", 0.05, cpus=True, regime=0.1),
+    World("the CPUs decide, regimes of 25 %", 0.05, cpus=True, regime=0.25, excluded="regimes change within a ramp"),
     World("the CPUs decide, 10 % disturbed", 0.05, cpus=True, disturbed=0.1),
+    World("the CPUs decide, softly", 0.15, cpus=True),
+    World("the CPUs decide, softly, regimes of 10 %", 0.15, cpus=True, regime=0.1),
+    World("the CPUs decide, 1.6 times as slow from some time on", 0.05, cpus=True, change=1.6),
+    World(
+        "capacity, references x 1.4, 1.6 times as slow from some time on",
+        flat=-0.5,
+        capacity=True,
+        references=1.4,
+        change=1.6,
+    ),
+    World("capacity, references x 1.4, regimes of 25 %", flat=-0.5, capacity=True, references=1.4, regime=0.25),
     World("ran out of hosts", 0.1, most=0.95),
     World("absolute limit, regimes of 10 %", 0.1, absolute=True, regime=0.1),
     World(
@@ -133,38 +152,80 @@ MACHINES = (2, 10)
 
 
 class Moods:
-    """A machine's moods: an autoregressive process, by time."""
+    """A machine's moods: an autoregressive process, by time, and a change that lasts."""
 
-    def __init__(self, chance: random.Random, scatter: float) -> None:
+    def __init__(self, chance: random.Random, scatter: float, change: float = 0.0, until: float = 0.0) -> None:
         self._chance, self._scatter = chance, scatter
-        self._now = chance.gauss(0, scatter)
+        self._now, self._change = chance.gauss(0, scatter), change
+        self._left = chance.uniform(0, until) if change else math.inf
 
     def after(self, seconds: float) -> float:
         keep = math.exp(-seconds / REGIME_SECONDS)
         self._now = keep * self._now + self._chance.gauss(0, self._scatter * math.sqrt(1 - keep * keep))
-        return self._now
+        self._left -= seconds
+        return self._now + (self._change if self._left < 0 else 0.0)
 
 
-def _ramp(world: World, density: float, chance: random.Random, moods: Moods) -> tuple[list[Excess], float]:
-    """Return the windows and the wall of a ramp whose fleet crosses its limit at a density."""
+class Look(t.NamedTuple):
+    """A clean window.
+
+    Attributes:
+        size: of the fleet.
+        fleet: how far its figure is from the limit: ln(fleet / references / factor), or ln(fleet / limit).
+        level: of the references, as ln(references / idle DRAM in an even mood).
+    """
+
+    size: int
+    fleet: float
+    level: float
+
+
+class Ramp(t.NamedTuple):
+    """A simulated ramp.
+
+    Attributes:
+        looks: its clean windows.
+        wall: the size that does not fit; infinite if all fit.
+        idle: the level of idle DRAM, from its windows that DRAM carries.
+    """
+
+    looks: list[Look]
+    wall: float
+    idle: float
+
+    def excesses(self, world: World) -> list[Excess]:
+        """Return how far its windows are from the limits."""
+        if world.absolute:
+            return [Excess(each.size, {(FLEET, "p99_us"): each.fleet}) for each in self.looks]
+        return [
+            Excess(
+                each.size,
+                {(FLEET, "p99_us"): each.fleet, (REFERENCES, "p99_us"): each.level - self.idle - LIMIT},
+            )
+            for each in self.looks
+        ]
+
+
+def _ramp(world: World, density: float, fits: float, chance: random.Random, moods: Moods) -> Ramp:
+    """Return a ramp whose fleet crosses its limit at a density, on a machine whose DRAM carries so many hosts."""
     crosses = density * (0.85 if chance.random() < world.bad_rounds else 1.0)
-    windows: list[Excess] = []
+    idle_size = sizes.IDLE * fits
+    looked = [_window(world, idle_size / crosses, 0.0, chance, moods) for _look in range(IDLE_LOOKS)]
+    ramp = Ramp([], math.inf, statistics.median(level for _fleet, level in looked))
+    moods.after(JOIN_SECONDS)
     beyond: list[float] = []
-    wall = math.inf
     for size in _sizes(density, world.step, world.most, chance):
         if world.capacity and size >= crosses:
             # Hosts join one by one, so the size at which the first does not fit is known.
-            wall = math.ceil(crosses)
-            break
-        excess, reference = _window(world, size / crosses, chance, moods)
-        windows.append(Excess(size, {(FLEET, "p99_us"): excess, (REFERENCES, "p99_us"): reference}))
-        worst = max(excess, reference)
+            return ramp._replace(wall=math.ceil(crosses))
+        ramp.looks.append(Look(size, *_window(world, size / crosses, idle_size / crosses, chance, moods)))
+        worst = max(ramp.excesses(world)[-1].of.values())
         beyond = [*beyond, worst] if worst > 0 else []
         if (len(beyond) >= 3 and statistics.fmean(beyond[-3:]) > STOP) or (
             len(beyond) > 1 and min(beyond[-2:]) > LIMIT
         ):
             break
-    return windows, wall
+    return ramp
 
 
 def _sizes(density: float, step: float, most: float, chance: random.Random) -> list[int]:
@@ -174,8 +235,13 @@ def _sizes(density: float, step: float, most: float, chance: random.Random) -> l
     return sizes.grid(start, max(1, most_hosts), step, str(chance.random()), sizes.CLOSE * found)
 
 
-def _window(world: World, times: float, chance: random.Random, moods: Moods) -> tuple[float, float]:
-    """Return the excess of the fleet and of its references in a window that counts as clean."""
+def _window(world: World, times: float, idle: float, chance: random.Random, moods: Moods) -> tuple[float, float]:
+    """Return the excess of the fleet and the level of its references in a window that counts as clean.
+
+    Args:
+        times: the size, as a multiple of the density.
+        idle: the size at which the CPUs do not yet matter, as such a multiple; 0 if they do not at this size.
+    """
     mood = moods.after(STEP_SECONDS)
     disturbed = 0.0
     while chance.random() < world.disturbed:
@@ -183,24 +249,36 @@ def _window(world: World, times: float, chance: random.Random, moods: Moods) -> 
             disturbed = chance.choice((0.2, 0.4, 0.4, 1.4))
             break
         mood = moods.after(STEP_SECONDS)  # it is looked at again
-    reference = mood + disturbed * 0.7 + _noise(world, chance, REFERENCE_NOISE)
-    excess = _truth(world, times) + mood + disturbed + _noise(world, chance, FLEET_NOISE)
+    alone = mood + disturbed * 0.7 + _noise(world, chance, REFERENCE_NOISE)
+    fleet = mood + disturbed + _noise(world, chance, FLEET_NOISE)
     if world.sick:
-        excess += math.log1p(2 * world.sick * chance.random())
+        fleet += math.log1p(2 * world.sick * chance.random())
+    level = alone + (_by_the_cpus(world, times, idle) if idle else 0.0)
+    if not idle:  # fleet and references count together
+        return 0.0, (alone + fleet) / 2
     if world.absolute:
-        return excess, -LIMIT
+        return _truth(world, times) + fleet, level
     if world.cpus:
-        slower = _truth(world, times)
-        return excess - reference - slower - LIMIT / 2, slower + reference
-    return excess - reference, reference - LIMIT - 0.6
+        return fleet - alone - LIMIT / 2, level
+    return _truth(world, times) + fleet - alone, level
+
+
+def _by_the_cpus(world: World, times: float, idle: float) -> float:
+    """Return by how much the load of the whole fleet makes the references slower."""
+    at_density = LIMIT if world.cpus else math.log(world.references)
+    power = _slope(world) / LIMIT if world.cpus else 1.0
+    return at_density * max(0.0, (times - idle) / (1 - idle)) ** power
+
+
+def _slope(world: World) -> float:
+    return math.hypot(FLEET_NOISE, REFERENCE_NOISE) / world.softness
 
 
 def _truth(world: World, times: float) -> float:
     """Return the noiseless excess of a fleet of so many times the density."""
     log = math.log(times)
     if world.flat is None:
-        slope = math.hypot(FLEET_NOISE, REFERENCE_NOISE) / world.softness
-        return slope * math.expm1(2 * log) / 2
+        return _slope(world) * math.expm1(2 * log) / 2
     return world.flat + world.slope * log if times <= 1 else 1.5
 
 
@@ -227,9 +305,9 @@ class Outcome(t.NamedTuple):
 DRAM = World("DRAM", flat=-0.5, capacity=True)
 
 
-def _crossings(ramps: t.Sequence[tuple[list[Excess], float]], shift: float = 0.0) -> list[Crossing]:
+def _crossings(world: World, ramps: t.Sequence[Ramp], shift: float = 0.0) -> list[Crossing]:
     """Return where the ramps of an arm cross the objective."""
-    found = [curve(windows, wall, shift) for windows, wall in ramps]
+    found = [curve(ramp.excesses(world), ramp.wall, shift) for ramp in ramps]
     return [each.crossing for each in found if each]
 
 
@@ -239,21 +317,17 @@ def _sick_factor(world: World) -> float:
         return 1.0
     draws = 1000
     shift = statistics.fmean(math.log1p(2 * world.sick * (draw + 0.5) / draws) for draw in range(draws))
-    slope = math.hypot(FLEET_NOISE, REFERENCE_NOISE) / world.softness
-    return math.sqrt(1 - 2 * shift / slope)
+    return math.sqrt(1 - 2 * shift / _slope(world))
 
 
-_Ramp = tuple[list[Excess], float]
-
-
-def _machine(world: World, chance: random.Random) -> tuple[float, float, list[_Ramp], list[_Ramp]]:
+def _machine(world: World, chance: random.Random) -> tuple[float, float, list[Ramp], list[Ramp]]:
     """Simulate the ramps of a machine; return the densities of both arms, and their ramps."""
     fits = chance.uniform(15, 40)
     density = fits * chance.choice((1.5, 2.8, 5.0))
-    moods = Moods(chance, world.regime)
-    of_arms: list[list[_Ramp]] = []
+    moods = Moods(chance, world.regime, math.log(world.change), world.rounds * ROUND_SECONDS)
+    of_arms: list[list[Ramp]] = []
     for _turn in range(world.rounds):
-        of_arms.append([_ramp(kind, size, chance, moods) for kind, size in ((DRAM, fits), (world, density))])
+        of_arms.append([_ramp(kind, size, fits, chance, moods) for kind, size in ((DRAM, fits), (world, density))])
         moods.after(60)
     of_base, of_tier = ([of_round[arm] for of_round in of_arms] for arm in (0, 1))
     return fits, density * _sick_factor(world), of_base, of_tier
@@ -263,8 +337,8 @@ def study(world: World, number: int) -> Outcome:
     """Simulate a study of DRAM and a tier."""
     fits, density_with_sick, of_base, of_tier = _machine(world, random.Random(f"{world} {number}"))
     truth = math.floor(density_with_sick)
-    base, ramps = _crossings(of_base), _crossings(of_tier)
-    tighter, wider = (rounds.together(_crossings(of_tier, math.log(factor))).density for factor in SENSITIVITY)
+    base, ramps = _crossings(DRAM, of_base), _crossings(world, of_tier)
+    tighter, wider = (rounds.together(_crossings(world, of_tier, math.log(factor))).density for factor in SENSITIVITY)
     found, ratio = rounds.together(ramps, not world.absolute), rounds.ratio(ramps, base, not world.absolute)
     assert found.interval and ratio.interval
     low, high = found.interval
@@ -298,7 +372,10 @@ def study_together(world: World, machines: int, number: int) -> Sum:
     documents, truth, fits, carries = {}, 0, 0.0, 0.0
     for machine in range(machines):
         own_fits, density, of_base, of_tier = _machine(world, chance)
-        arms = [_arm(name, _crossings(ramps), world) for name, ramps in (("dram", of_base), ("tier", of_tier))]
+        arms = [
+            _arm(name, _crossings(kind, ramps), world)
+            for name, kind, ramps in (("dram", DRAM, of_base), ("tier", world, of_tier))
+        ]
         kind = "absolute" if world.absolute else "relative"
         documents[str(machine)] = {"definition": {"objective": {"kind": kind}}, "arms": arms}
         truth, fits, carries = truth + math.floor(density), fits + own_fits, carries + density

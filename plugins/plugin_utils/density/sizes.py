@@ -30,6 +30,8 @@ FROM, CLOSE, TO = 0.7, 0.85, 1.2
 _FROM_AT_CAPACITY = 0.85
 # A fleet that fits into DRAM never meets its tier. So the first ramp with one begins at this share of what fits.
 _TIER_FROM = 0.95
+# Each ramp with a tier first looks at this share of what fits into DRAM: so fast is idle DRAM at that time.
+IDLE = 0.8
 # A hold that fails is followed by one of this share of its size, up to so many times.
 _LESS, _HOLDS = 0.93, 4
 
