@@ -370,8 +370,8 @@
   function excesses(point, aim) {
     return [0, 1].flatMap((figure) => {
       if (aim.kind === "absolute") return [Math.log(point.upper[figure] / aim.limits[figure])];
-      if (!point.beside) return [Math.log(point.fleet[figure] / aim.limits[figure] / data.idle[figure])];
-      return [Math.log(point.fleet[figure] / aim.limits[figure] / point.beside[figure]), Math.log(point.beside[figure] / aim.limits[figure] / data.idle[figure])];
+      if (!point.beside) return [Math.log(point.fleet[figure] / aim.limits[figure] / point.idle[figure])];
+      return [Math.log(point.fleet[figure] / aim.limits[figure] / point.beside[figure]), Math.log(point.beside[figure] / aim.limits[figure] / point.idle[figure])];
     });
   }
   function objective() {

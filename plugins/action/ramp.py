@@ -16,7 +16,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.utils.display import Display
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import live
-from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import Objective
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.objective import (
+    Objective,
+    Plateau,
+    beside_idle,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, windows
 from ansible_collections.memstretch.density.plugins.plugin_utils.host_action import HostAction
 from ansible_collections.memstretch.density.plugins.plugin_utils.ramp import stream
@@ -134,7 +138,7 @@ class ActionModule(HostAction):
                     continue
                 record.add(event, found)
                 if event == "window":
-                    self._show(self._line(found["window"], record.document))
+                    self._show(self._line(record.document))
                 elif event == "note":
                     self._show(found["text"])
                 elif event == "touch":
@@ -150,13 +154,15 @@ class ActionModule(HostAction):
     def _show(self, text: str) -> None:
         Display().display(live.marked(text, self._machine))
 
-    def _line(self, window: t.Mapping[str, t.Any], record: t.Mapping[str, t.Any]) -> str:
-        """Return a window as a line, next to the objective of the plan."""
+    def _line(self, record: t.Mapping[str, t.Any]) -> str:
+        """Return the last window of a record as a line, next to the objective of the plan."""
         aim = self._task.args["plan"]["objective"]
-        plateau = aim.get("plateau")
-        idle = plateau and Figures(plateau["avg_us"], plateau["p99_us"], 0)
-        (only,) = windows({**record, "windows": [window]})
-        return live.line(only, Objective.of(aim), idle)
+        found = aim.get("plateau")
+        plateau = found and Plateau(Figures(found["avg_us"], found["p99_us"], 0), found["fits"])
+        *before, last = record["windows"]
+        # Only windows that DRAM carries say how fast it is; the others would be merged again for each line.
+        needed = [each for each in before if plateau and each["n"] <= plateau.fits]
+        return live.line(beside_idle(windows({**record, "windows": [*needed, last]}), plateau)[-1], Objective.of(aim))
 
     def _looks(self, path: str, silent: float = _SILENT_SECONDS) -> t.Iterator[list[str]]:
         """Look at the stream again and again, and yield its new whole lines, if there are any.

@@ -59,7 +59,8 @@ class World:
         regime: standard deviation of a machine's moods, which hit fleet and references alike.
         disturbed: share of the windows in which a neighbour makes the fleet and its references slower.
         seen: share of these that stolen time shows, so that they are looked at again.
-        bad_rounds: share of the rounds in which everything crosses 15 % earlier.
+        bad_rounds: share of the rounds in which everything crosses earlier.
+        bad: where it crosses in these, as a share of the density.
         skew: of the noise of a window: exponential instead of normal.
         sick: share of the hosts that are slow; the fleet's p99 rises with them.
         absolute: the limit is one in microseconds, so that regimes move the crossing.
@@ -81,6 +82,7 @@ class World:
     disturbed: float = 0.0
     seen: float = 0.8
     bad_rounds: float = 0.0
+    bad: float = 0.85
     skew: bool = False
     sick: float = 0.0
     absolute: bool = False
@@ -104,6 +106,7 @@ WORLDS = (
     World("10 % of the windows disturbed", 0.1, disturbed=0.1),
     World("10 % disturbed, softness 0.05", 0.05, disturbed=0.1),
     World("one round in five disturbed", 0.05, bad_rounds=0.2),
+    World("one round in five crosses before its first size", 0.05, bad_rounds=0.2, bad=0.6, rounds=5),
     World("skewed noise", 0.1, skew=True),
     World("2 % of the hosts sick", 0.1, sick=0.02),
     World("5 % of the hosts sick", 0.1, sick=0.05),
@@ -208,7 +211,7 @@ class Ramp(t.NamedTuple):
 
 def _ramp(world: World, density: float, fits: float, chance: random.Random, moods: Moods) -> Ramp:
     """Return a ramp whose fleet crosses its limit at a density, on a machine whose DRAM carries so many hosts."""
-    crosses = density * (0.85 if chance.random() < world.bad_rounds else 1.0)
+    crosses = density * (world.bad if chance.random() < world.bad_rounds else 1.0)
     idle_size = sizes.IDLE * fits
     looked = [_window(world, idle_size / crosses, 0.0, chance, moods) for _look in range(IDLE_LOOKS)]
     ramp = Ramp([], math.inf, statistics.median(level for _fleet, level in looked))

@@ -368,8 +368,8 @@ class Conductor:
         window, seen = self._window(size)
         machine = window["machines"][""]
         about = {"settled": was_steady(window), **about}
-        why = decisions.disturbed(machine, self._plan.stolen_limit) or self._curve.left(seen)
-        self._curve.add(seen, bool(why))
+        why = decisions.disturbed(machine, self._plan.stolen_limit) or self._curve.left(size, seen)
+        self._curve.add(size, seen, bool(why))
         self._write({"event": "window", "window": {**window, **about, "kind": kind, "disturbed": why or None}})
         self._looked_at = size
         self._end_if_over(size, machine, about["settled"])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import typing as t
 
@@ -16,6 +17,8 @@ MOST_CHARGED = 1.02
 _OUT_SHARE, _OUT_PAGES = 1.1, 100.0
 # A window is compared with so many clean ones before it, once there are as many as the least.
 _CURVE, _LEAST_CURVE = 5, 3
+# ... of fleets that are not much smaller, since the CPUs make the references of a larger one slower.
+_SIMILAR = 1.5
 # References leave their curve if their average or their p99 is so many times the median of those windows ...
 _OFF_AVERAGE, _OFF_P99 = 1.3, 1.6
 # ... unless page-ins or the tier's CPU work have grown by this factor and this much a second.
@@ -23,6 +26,8 @@ _MORE, _MORE_PAGES, _MORE_CPU = 1.5, 500.0, 0.05
 # If the references agree in this many windows in a row, nothing disturbs the machine: it is like that now.
 _REGIME = 5
 _LOOKS_WITHOUT_HOPE = 2
+# So many windows from the start of a ramp say how fast idle DRAM is in it, at most.
+_IDLE_LOOKS = 3
 # An objective is missed clearly by this factor, or at so many sizes in a row by this one on average. With less, a
 # gentle curve would be cut off where it crosses.
 _CLEARLY, _IN_A_ROW, _ON_AVERAGE = 2.0, 3, 1.15
@@ -56,16 +61,16 @@ class Curve:
     """The references of a ramp: what the machine alone does, smooth but for disturbances."""
 
     def __init__(self) -> None:
-        self._clean: list[Figures] = []
-        self._off: list[Figures] = []
+        self._clean: list[tuple[int, Figures]] = []
+        self._off: list[tuple[int, Figures]] = []
 
-    def left(self, now: Figures) -> str:
+    def left(self, size: int, now: Figures) -> str:
         """Return how the references have left their curve while page-ins and the tier have not; empty if they have
         not.
         """
-        if now.reference_avg is None or now.reference_p99 is None or len(self._clean) < _LEAST_CURVE:
+        before = [figures for other, figures in self._clean if size <= _SIMILAR * other][-_CURVE:]
+        if now.reference_avg is None or now.reference_p99 is None or len(before) < _LEAST_CURVE:
             return ""
-        before = self._clean[-_CURVE:]
         if _grew(now.page_ins, [each.page_ins for each in before], _MORE_PAGES):
             return ""
         if _grew(now.tier_cpu, [each.tier_cpu for each in before], _MORE_CPU):
@@ -76,16 +81,16 @@ class Curve:
             return ""
         return f"references x {average:.2f} on average and x {p99:.2f} at the p99 of their curve"
 
-    def add(self, now: Figures, disturbed: bool) -> None:
+    def add(self, size: int, now: Figures, disturbed: bool) -> None:
         """Take a window. Windows that agree with one another, but not with the curve, begin a new one."""
         if now.reference_avg is None:
             return
         if not disturbed:
-            self._clean.append(now)
+            self._clean.append((size, now))
             self._off.clear()
             return
-        self._off.append(now)
-        averages = [t.cast(float, each.reference_avg) for each in self._off[-_REGIME:]]
+        self._off.append((size, now))
+        averages = [t.cast(float, each.reference_avg) for _size, each in self._off[-_REGIME:]]
         if len(averages) == _REGIME and max(averages) <= _OFF_AVERAGE * min(averages):
             self._clean, self._off = self._off[-_REGIME:], []
 
@@ -115,8 +120,55 @@ def looks(most: int, waited: float, may_wait: float) -> int:
     return most if waited < may_wait else min(most, _LOOKS_WITHOUT_HOPE)
 
 
-def misses(objective: t.Mapping[str, t.Any], figures: Figures) -> float | None:
-    """Return by which factor a window misses its objective, at the worse of average and p99; None if it is unknown."""
+class Idle:
+    """How fast idle DRAM is in a ramp: what its first windows show, while DRAM carries the fleet.
+
+    Args:
+        plateau: how fast it was in the ramps in DRAM, and how many servers fit; None if that is unknown.
+
+    Attributes:
+        look_again: whether the first window differs so much from the plateau that further looks must show whether the
+            machine has changed.
+    """
+
+    def __init__(self, plateau: t.Mapping[str, float] | None) -> None:
+        self._plateau = _nanoseconds(plateau) if plateau else None
+        self._fits = plateau["fits"] if plateau else 0
+        self._found: list[tuple[float, float]] = []
+        self.look_again = False
+
+    def add(self, size: int, figures: Figures | None) -> None:
+        """Take a window, None if it was disturbed."""
+        self.look_again = False
+        if not figures or len(self._found) == _IDLE_LOOKS or not self._fits <= 2 * size <= 2 * self._fits:
+            return
+        if None in figures[:4]:
+            return
+        fleet_avg, fleet_p99, reference_avg, reference_p99 = t.cast("tuple[float, float, float, float]", figures[:4])
+        # The two wait alike here, so both say how fast idle DRAM is.
+        self._found.append((math.sqrt(fleet_avg * reference_avg), math.sqrt(fleet_p99 * reference_p99)))
+        self.look_again = len(self._found) < _IDLE_LOOKS and self._differs()
+
+    def _differs(self) -> bool:
+        limits = zip(self.figures() or (), self._plateau or (), (_OFF_AVERAGE, _OFF_P99))
+        return any(max(now / then, then / now) > most for now, then, most in limits)
+
+    def figures(self) -> tuple[float, float] | None:
+        """Return average and p99 in nanoseconds; those of the plateau before the first window, None without one."""
+        if not self._found:
+            return self._plateau
+        average, p99 = (statistics.median(values) for values in zip(*self._found))
+        return average, p99
+
+
+def misses(objective: t.Mapping[str, t.Any], figures: Figures, idle: tuple[float, float] | None) -> float | None:
+    """Return by which factor a window misses its objective, at the worse of average and p99; None if it is unknown.
+
+    Args:
+        objective: of the plan.
+        figures: of the window.
+        idle: average and p99 of idle DRAM in nanoseconds; None if they are unknown.
+    """
     fleet = (figures.fleet_avg, figures.fleet_p99)
     pairs: list[tuple[float | None, float | None]] = []
     if objective["kind"] == "absolute":
@@ -124,8 +176,8 @@ def misses(objective: t.Mapping[str, t.Any], figures: Figures) -> float | None:
     else:
         references = (figures.reference_avg, figures.reference_p99)
         pairs += zip(fleet, references)
-        if objective["plateau"]:
-            pairs += zip(references, _nanoseconds(objective["plateau"]))
+        if idle:
+            pairs += zip(references, idle)
     found = [value / limit for value, limit in pairs if value is not None and limit]
     return max(found) / objective.get("factor", 1) if found else None
 
@@ -142,7 +194,8 @@ class Misses:
         has_drive: whether pages come back from a drive.
 
     Attributes:
-        look_again: whether the last window missed it so clearly that a second look at its size must confirm that.
+        look_again: whether the last window missed it so clearly that a second look at its size must confirm that, or
+            idle DRAM must be looked at again.
         near: whether the last clean window missed it, so that the end is near.
         leap: whether the next step must be a large one. A drive makes a fleet slower as soon as one request in a
             hundred waits for a page, and serves its pages faster the more it is asked for. So windows that miss the
@@ -151,6 +204,7 @@ class Misses:
 
     def __init__(self, objective: t.Mapping[str, t.Any] | None, has_drive: bool = False) -> None:
         self._objective, self.look_again, self.leap = objective, False, False
+        self._idle = Idle(objective.get("plateau") if objective else None)
         self._in_a_row: dict[int, float] = {}
         self._clearly_at: int | None = None
         self._has_drive = self._may_leap = has_drive
@@ -161,8 +215,10 @@ class Misses:
 
     def add(self, size: int, figures: Figures | None) -> str:
         """Take a window, None if it was disturbed; return why the ramp ends, or an empty text."""
-        self.look_again = self.leap = False
-        factor = misses(self._objective, figures) if self._objective and figures else None
+        self.leap = False
+        self._idle.add(size, figures)
+        self.look_again = self._idle.look_again
+        factor = misses(self._objective, figures, self._idle.figures()) if self._objective and figures else None
         if factor is None:
             return ""
         if factor <= 1:

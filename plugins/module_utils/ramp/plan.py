@@ -128,8 +128,8 @@ class Plan(t.NamedTuple):
         written_bytes: the most that a ramp may write to drives.
         load: rate, value_size, keys, influence, read_mix, compressibility, arrivals.
         objective: C(kind) V(absolute) with C(avg_us) and C(p99_us), or V(relative): the fleet at most C(factor) times
-            as slow as the references, and these as C(plateau), the figures of DRAM, if it is known. None to end by
-            nothing but capacity.
+            as slow as the references, and these as idle DRAM: windows of at most C(fits) servers show that, until then
+            C(plateau) says it, if it is known. None to end by nothing but capacity.
         user: who the servers run as; empty for the user of this process.
         redis, client: the programs.
         image: of the containers that the servers are; empty for plain processes.
@@ -264,8 +264,13 @@ def _objective(given: t.Mapping[str, t.Any] | None) -> dict[str, t.Any] | None:
     return {
         "kind": kind,
         "factor": number("objective.factor", given.get("factor"), RANGES["factor"]),
-        "plateau": _limits("objective.plateau", plateau) if plateau else None,
+        "plateau": _plateau(plateau) if plateau else None,
     }
+
+
+def _plateau(given: t.Mapping[str, t.Any]) -> dict[str, float]:
+    figures = _limits("objective.plateau", given)
+    return {**figures, "fits": number("objective.plateau.fits", given.get("fits"), RANGES["size"])}
 
 
 def _limits(option: str, given: t.Mapping[str, t.Any]) -> dict[str, float]:

@@ -203,14 +203,16 @@ class _Ramps:
             jobs = [self._held(machine, arm, size) for machine, size in to_hold if size is not None]
             if not jobs:
                 return
-            held = listed([str(job.plan["sizes"][0]) for job in jobs])
+            held = listed([str(job.plan["sizes"][-1]) for job in jobs])
             self._sequence.announce(f"Hold of {held} under {arm.name}")
             self._conduct(arm, jobs)
 
     @staticmethod
     def _held(machine: Machine, arm: Arm, size: int) -> _Job:
         tried = len(machine.entry(arm.name)["hold"]) + 1
-        plan = {**machine.plan, "servers": machine.plan["servers"][:size], "sizes": [size]}
+        plateau = machine.document["plateau"]
+        planned = sizes.after_idle([size], plateau and plateau["fits"])
+        plan = {**machine.plan, "servers": machine.plan["servers"][:size], "sizes": planned}
         return _Job(machine, tried, _file(arm.name, f"hold-{tried}"), plan)
 
     def _conduct(self, arm: Arm, jobs: t.Sequence[_Job]) -> None:
@@ -243,7 +245,7 @@ class _Job(t.NamedTuple):
         """Return it for parts/ramp.yml."""
         aim, plateau = dict(self.plan["objective"]), self.machine.document["plateau"]
         if aim["kind"] == RELATIVE and plateau:
-            aim["plateau"] = {figure: plateau[figure] for figure in FIGURES}
+            aim["plateau"] = {name: plateau[name] for name in (*FIGURES, "fits")}
         plan = {**self.plan, "objective": aim}
         return {"round": self.number, "directory": self.machine.directory.path, "file": self.file, "plan": plan}
 

@@ -20,7 +20,6 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.objecti
 )
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.touched import touched
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import (
-    Figures,
     Window,
     is_quiet,
     windows,
@@ -43,7 +42,7 @@ NEAR_DRIVE = 0.8
 # Reads a second; with fewer, nothing is said about the drive.
 LEAST_READS = 1
 # The curves of a ramp that bound its density.
-CURVES = ("passes", "passes_surely", "not_fails")
+CURVES = ("passes", "not_fails")
 # A host is sick if it misses the limit of the p99 in most of at least this many windows, while few others do.
 _SICK_WINDOWS, _SICK_LEVEL, _FEW_OTHERS = 3, 0.01, 0.1
 
@@ -54,16 +53,16 @@ class _Ramp(t.NamedTuple):
     """A ramp that was judged.
 
     Attributes:
-        passes: from the upper bounds, next to the typical plateau.
-        passes_surely: the same next to the fastest ramp in DRAM.
-        not_fails: from the lower bounds, next to the slowest ramp in DRAM.
+        looked: its windows, next to idle DRAM as it was in this ramp.
+        clean: those that count.
+        passes: from the upper bounds.
+        not_fails: from the lower bounds.
     """
 
     document: _Document
     looked: list[Window]
     clean: list[Window]
     passes: Curve | None
-    passes_surely: Curve | None
     not_fails: Curve | None
 
 
@@ -79,7 +78,7 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
     ramps = [ramp for ramp in ramps if ramp.get("kind") != HOLD]
     plateau, no_plateau = None, ""
     try:
-        plateau = objective.plateau({ramp["round"]: windows(ramp) for ramp in ramps if ramp["arm"] == DRAM})
+        plateau = objective.plateau([windows(ramp) for ramp in ramps if ramp["arm"] == DRAM])
     except objective.PlateauError as error:
         no_plateau = str(error)
     can_judge = plateau is not None or aim.kind == objective.ABSOLUTE
@@ -96,15 +95,7 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
     return {
         **described_by("density"),
         "definition": dict(definition),
-        "plateau": plateau
-        and {
-            **plateau.typical._asdict(),
-            "span": {
-                figure: [getattr(plateau.fastest, figure), getattr(plateau.slowest, figure)] for figure in FIGURES
-            },
-            "slow_rounds": plateau.slow,
-            "unsure": plateau.unsure,
-        },
+        "plateau": plateau and {**plateau.figures._asdict(), "fits": plateau.fits},
         "no_plateau": no_plateau,
         "arms": arms,
     }
@@ -112,16 +103,13 @@ def answer(definition: _Document, ramps: t.Sequence[_Document]) -> dict[str, t.A
 
 def _judged(ramp: _Document, aim: Objective, plateau: Plateau | None, without: t.Container[str] = ()) -> _Ramp:
     """Judge a ramp, without some of its hosts."""
-    looked = [each for each in windows(ramp, without) if each.fleet]
+    looked = [each for each in objective.beside_idle(windows(ramp, without), plateau) if each.fleet]
     clean = [each for each in looked if not each.disturbed and each.document["kind"] == "step"]
     if plateau is None and aim.kind == objective.RELATIVE:
-        return _Ramp(ramp, looked, clean, None, None, None)
+        return _Ramp(ramp, looked, clean, None, None)
     wall = cause.wall(ramp)
-    passes, passes_surely, not_fails = (
-        curve(objective.excesses(clean, aim, plateau and getattr(plateau, idle), bound), wall)
-        for bound, idle in (("upper", "typical"), ("upper", "fastest"), ("lower", "slowest"))
-    )
-    return _Ramp(ramp, looked, clean, passes, passes_surely, not_fails)
+    passes, not_fails = (curve(objective.excesses(clean, aim, bound), wall) for bound in ("upper", "lower"))
+    return _Ramp(ramp, looked, clean, passes, not_fails)
 
 
 def _arm(
@@ -133,36 +121,35 @@ def _arm(
     plateau: Plateau | None,
 ) -> dict[str, t.Any]:
     """Return the entry of an arm; C(density) is None if it has no ramp with a clean window."""
-    idle = plateau and plateau.typical
     usable = [ramp for ramp in ramps if ramp.passes]
     common = {
         "name": name,
-        "rounds": [_round(ramp, aim, idle) for ramp in ramps],
+        "rounds": [_round(ramp, aim) for ramp in ramps],
         "tier": _tier(ramps),
         "quiet": all(is_quiet(ramp.looked) for ramp in ramps),
         "ratio": None,
     }
     if not usable:
         return {**common, "density": None}
-    passes, surely, not_fails = (
+    passes, not_fails = (
         rounds.together([getattr(ramp, which).crossing for ramp in usable], aim.kind == objective.RELATIVE)
         for which in CURVES
     )
     density = passes.density
-    judged = _hosts(usable, density, aim, idle)
+    judged = _hosts(usable, density, aim)
     scope = definition.get("scope", EVERY)
     if scope == EVERY and judged["every"] < density:
         density = judged["every"]
-    hold = [_hold(ramp, aim, idle) for ramp in sorted(held, key=lambda each: each["round"])]
+    hold = [_hold(ramp, aim, plateau) for ramp in sorted(held, key=lambda each: each["round"])]
     density = _largest_held(hold, density)
     sick = judged["sick"]
     without = None
     if sick:
         healthy = [_judged(ramp.document, aim, plateau, set(sick)).passes for ramp in usable]
         without = rounds.together([each.crossing for each in healthy if each]).density
-    between = rounds.ends(density, surely, not_fails)
+    between = rounds.ends(density, passes, not_fails)
     causes = [cause.cause(ramp.passes, ramp.clean) for ramp in usable if ramp.passes]
-    low_high = [_moved(usable, aim, idle, factor) for factor in SENSITIVITY]
+    low_high = [_moved(usable, aim, factor) for factor in SENSITIVITY]
     return {
         **common,
         "density": density,
@@ -177,7 +164,7 @@ def _arm(
         "memory_alone": _memory_alone(usable),
         "sensitivity": [{"factor": factor, "density": size} for factor, size in zip(SENSITIVITY, low_high)],
         "flat": is_flat(low_high[0], passes.density, low_high[1]),
-        "latency": _latency(usable, density, aim, idle),
+        "latency": _latency(usable, density, aim),
         "drive": _drive(usable, density),
         "hosts": {**judged, "density_without_sick": without},
         "hold": hold,
@@ -196,8 +183,9 @@ def is_flat(tighter: int, density: int, wider: int) -> bool:
     return density > FLAT * max(1, tighter) or wider > FLAT * max(1, density)
 
 
-def _round(ramp: _Ramp, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
-    """Return one ramp for the page: its points, its density, and its end."""
+def _round(ramp: _Ramp, aim: Objective) -> dict[str, t.Any]:
+    """Return one ramp for the page: its points, its density, its end, and how fast idle DRAM was."""
+    idle = next((each.idle for each in ramp.looked), None)
     return {
         "round": ramp.document["round"],
         "density": ramp.passes and math.floor(ramp.passes.crossing.size * (1 + 1e-9)),
@@ -205,7 +193,8 @@ def _round(ramp: _Ramp, aim: Objective, idle: Figures | None) -> dict[str, t.Any
         "crossings": {name: _crossing(getattr(ramp, name)) for name in CURVES} if ramp.passes else None,
         "wall": None if cause.wall(ramp.document) == math.inf else cause.wall(ramp.document),
         "end": ramp.document.get("end"),
-        "points": [_point(each, aim, idle) for each in ramp.looked],
+        "idle": idle and {figure: round(getattr(idle, figure), 1) for figure in FIGURES},
+        "points": [_point(each, aim) for each in ramp.looked],
     }
 
 
@@ -217,7 +206,7 @@ def _named(decided: t.Any) -> str | None:
     return " ".join(decided) if isinstance(decided, tuple) else decided
 
 
-def _point(window: Window, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+def _point(window: Window, aim: Objective) -> dict[str, t.Any]:
     """Return a window as a point of the chart."""
     document, page_ins = window.document, window.rate("page_ins")
     return {
@@ -229,8 +218,8 @@ def _point(window: Window, aim: Objective, idle: Figures | None) -> dict[str, t.
         "references": {bound: each._asdict() for bound, each in window.references.items()},
         "page_ins_per_second": None if page_ins is None else round(page_ins, 1),
         "charged_bytes": window.sum("charged_bytes"),
-        "excess": {" ".join(name): round(value, 4) for name, value in excess(window, aim, idle, "upper").of.items()}
-        if idle is not None or aim.kind == objective.ABSOLUTE
+        "excess": {" ".join(name): round(value, 4) for name, value in excess(window, aim, "upper").of.items()}
+        if window.idle is not None or aim.kind == objective.ABSOLUTE
         else {},
     }
 
@@ -241,7 +230,7 @@ def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) ->
     paired = [ramp for ramp in ramps if ramp.passes and ramp.document["round"] in of_base]
     if not paired:
         return None
-    typical, least, most = (
+    least, most = (
         rounds.ratio(
             [getattr(ramp, which).crossing for ramp in paired],
             [of_base[ramp.document["round"]] for ramp in paired],
@@ -249,13 +238,13 @@ def _ratio(ramps: t.Sequence[_Ramp], base: t.Sequence[_Ramp], aim: Objective) ->
         )
         for which in CURVES
     )
-    return rounds.ratio_document(typical, least, most)
+    return rounds.ratio_document(least, most)
 
 
-def _moved(ramps: t.Sequence[_Ramp], aim: Objective, idle: Figures | None, factor: float) -> int:
+def _moved(ramps: t.Sequence[_Ramp], aim: Objective, factor: float) -> int:
     """Return the density if all limits were this many times what they are."""
     found = [
-        curve(objective.excesses(ramp.clean, aim, idle, "upper"), cause.wall(ramp.document), math.log(factor))
+        curve(objective.excesses(ramp.clean, aim, "upper"), cause.wall(ramp.document), math.log(factor))
         for ramp in ramps
     ]
     return rounds.together([each.crossing for each in found if each]).density
@@ -281,10 +270,10 @@ def _near(ramps: t.Sequence[_Ramp], size: int, share: float) -> list[Window]:
     return found
 
 
-def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective) -> dict[str, t.Any]:
     """Return what the hosts of a fleet of the density wait, medians over the windows there."""
     near = _near(ramps, size, NEAR)
-    met = [max(excess(each, aim, idle, "upper").of.values()) <= 0 for each in near]
+    met = [max(excess(each, aim, "upper").of.values()) <= 0 for each in near]
     found: dict[str, t.Any] = {
         "windows": len(near),
         "met": sum(met),
@@ -323,13 +312,13 @@ def _drive(ramps: t.Sequence[_Ramp], size: int) -> dict[str, float | None] | Non
     }
 
 
-def _hosts(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+def _hosts(ramps: t.Sequence[_Ramp], density: int, aim: Objective) -> dict[str, t.Any]:
     """Judge each host in the windows up to the density, and in smaller fleets if one misses the objective there."""
-    sick = _sick(ramps, density, aim, idle)
+    sick = _sick(ramps, density, aim)
     sizes = sorted({each.size for ramp in ramps for each in ramp.clean if each.size < density}, reverse=True)
 
     def judge(size: int) -> hosts.Judged:
-        return hosts.judge(_of_hosts(_near(ramps, size, NEAR_FOR_HOSTS), aim, idle, sick))
+        return hosts.judge(_of_hosts(_near(ramps, size, NEAR_FOR_HOSTS), aim, sick))
 
     at_density, every = judge(density), density
     if at_density.missed:
@@ -342,33 +331,31 @@ def _hosts(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures
     }
 
 
-def _of_hosts(
-    near: t.Sequence[Window], aim: Objective, idle: Figures | None, without: t.Container[str]
-) -> dict[str, list[hosts.HostWindow]]:
+def _of_hosts(near: t.Sequence[Window], aim: Objective, without: t.Container[str]) -> dict[str, list[hosts.HostWindow]]:
     """Return the windows of each host with the limits that held in them."""
     found: dict[str, list[hosts.HostWindow]] = {}
     for window in near:
-        average, p99 = (_limit(window, aim, idle, name) for name in ("avg_us", "p99_us"))
+        average, p99 = (_limit(window, aim, name) for name in ("avg_us", "p99_us"))
         for name, load in window.document["hosts"].items():
             if name not in without:
                 found.setdefault(name, []).append(hosts.HostWindow(load, average, p99))
     return found
 
 
-def _limit(window: Window, aim: Objective, idle: Figures | None, figure: str) -> float:
+def _limit(window: Window, aim: Objective, figure: str) -> float:
     """Return the limit of a figure in a window, in microseconds."""
     if aim.kind == objective.ABSOLUTE:
         return aim.limit(figure)
     beside = window.references.get("upper")
-    return aim.limit(figure) * getattr(beside or idle, figure)
+    return aim.limit(figure) * getattr(beside or window.idle, figure)
 
 
-def _sick(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures | None) -> list[str]:
+def _sick(ramps: t.Sequence[_Ramp], density: int, aim: Objective) -> list[str]:
     """Return the hosts that miss the limit of the p99 in most windows up to the density, while few others do."""
     held: dict[str, int] = {}
     missed: dict[str, int] = {}
     for window in (each for ramp in ramps for each in ramp.clean if each.size <= max(density, ramp.clean[0].size)):
-        limit = _limit(window, aim, idle, "p99_us")
+        limit = _limit(window, aim, "p99_us")
         slow = [
             name
             for name, load in window.document["hosts"].items()
@@ -383,12 +370,12 @@ def _sick(ramps: t.Sequence[_Ramp], density: int, aim: Objective, idle: Figures 
     return sorted(name for name, count in held.items() if count >= _SICK_WINDOWS and 2 * missed[name] > count)
 
 
-def _hold(ramp: _Document, aim: Objective, idle: Figures | None) -> dict[str, t.Any]:
+def _hold(ramp: _Document, aim: Objective, plateau: Plateau | None) -> dict[str, t.Any]:
     """Return how a size that was held ended: held, missed or died; undecided without a clean window."""
-    looked = [each for each in windows(ramp) if each.fleet]
+    looked = [each for each in objective.beside_idle(windows(ramp), plateau) if each.fleet]
     size = max([each.size for each in looked] or [ramp["end"]["n"]])
     clean = [each for each in looked if each.document["kind"] == "hold" and not each.disturbed]
-    values = [max(excess(each, aim, idle, "upper").of.values()) for each in clean]
+    values = [max(excess(each, aim, "upper").of.values()) for each in clean]
     if cause.wall(ramp) < math.inf:
         state = DIED
     elif ramp["end"]["kind"] == "missed":

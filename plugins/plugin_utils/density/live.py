@@ -40,7 +40,7 @@ def marked(text: str, machine: str = "") -> str:
     return f"{MARK}{machine}: {text.removeprefix(MARK)}" if machine else f"{MARK}{text.removeprefix(MARK)}"
 
 
-def line(window: Window, aim: Objective, idle: Figures | None) -> str:
+def line(window: Window, aim: Objective) -> str:
     """Return a window: its size, charged DRAM, page-ins, average and p99, and what share of the objective they are.
 
     Before the first ramp in DRAM has ended, a relative objective has no plateau, and the figures are shown alone.
@@ -52,7 +52,7 @@ def line(window: Window, aim: Objective, idle: Figures | None) -> str:
         f"{'-' if page_ins is None else format(page_ins / window.document['seconds'], ',.0f'):>10}",
         f"{_figures(window.fleet):>17}",
         f"{_figures(window.references):>14}",
-        _shares(window, aim, idle),
+        _shares(window, aim),
     ]
     notes = [] if window.document["settled"] else ["not settled"]
     notes += [f"disturbed: {window.disturbed}"] if window.disturbed else []
@@ -65,11 +65,11 @@ def _figures(found: t.Mapping[str, Figures]) -> str:
     return f"{best.avg_us:,.0f} / {best.p99_us:,.0f}" if best else "-"
 
 
-def _shares(window: Window, aim: Objective, idle: Figures | None) -> str:
+def _shares(window: Window, aim: Objective) -> str:
     """Return average and p99 as shares of the objective; that of the fleet or of the references, whichever is worse."""
-    if not window.fleet or (aim.kind == RELATIVE and idle is None):
+    if not window.fleet or (aim.kind == RELATIVE and window.idle is None):
         return ""
-    of = excess(window, aim, idle, "upper").of
+    of = excess(window, aim, "upper").of
     worst = [max(value for (_whose, name), value in of.items() if name == figure) for figure in FIGURES]
     return " / ".join(f"{100 * math.exp(each):,.0f}" for each in worst) + " %"
 

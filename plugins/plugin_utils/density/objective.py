@@ -4,7 +4,7 @@
 """The objective: how far a window is from its limits.
 
 Relative: the fleet at most so many times as slow as the references next to it at that moment, and these at most so many
-times as slow as idle DRAM, which is the plateau of the DRAM ramps. Absolute: limits in microseconds.
+times as slow as idle DRAM in the same ramp. Absolute: limits in microseconds.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotoni
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, Window
 
 RELATIVE, ABSOLUTE = "relative", "absolute"
-# Clean windows that a plateau needs, and the factor within which half of a ramp's windows, and the ramps, must agree.
-_ENOUGH, _AGREE = 3, 1.5
+# Clean windows that a plateau needs, and the most from the start of a ramp that say how fast idle DRAM is in it.
+_ENOUGH, _FIRST = 3, 3
 # How far the references of a window may be from the median of their ramp, as a logarithm.
 _MOODS = 0.5
 
@@ -54,95 +54,68 @@ class PlateauError(ValueError):
 
 
 class Plateau(t.NamedTuple):
-    """How fast idle DRAM is.
+    """How fast idle DRAM is, and how many hosts it carries.
 
     Attributes:
-        typical: the median over the windows.
-        fastest, slowest: the medians of the ramps that are farthest from it. The machine is faster at some times
-            than at others, so ramps in idle DRAM differ by some ten per cent.
-        slow: rounds whose ramp in DRAM does not count, since the machine was much slower at the time.
-        unsure: why it is that of the faster half of the windows, in words; empty if the windows agree.
+        figures: medians over the ramps in DRAM.
+        fits: the largest fleet of a clean window in DRAM.
     """
 
-    typical: Figures
-    fastest: Figures
-    slowest: Figures
-    slow: list[int]
-    unsure: str = ""
+    figures: Figures
+    fits: int
 
 
-def plateau(dram: t.Mapping[int, t.Sequence[Window]]) -> Plateau:
-    """Return how fast idle DRAM is: medians over the clean windows between half and all of what fits.
-
-    There the references wait as the fleet does, so both count together: twice the requests give half the noise. What
-    disturbs a machine makes it slower, so a ramp that is much slower than the fastest one says nothing about idle DRAM.
-    Where the windows of every ramp disagree, the faster half of all windows does: no later figure can pass because of
-    it, since a lower plateau is a stricter limit.
+def plateau(dram: t.Sequence[t.Sequence[Window]]) -> Plateau:
+    """Return how fast idle DRAM is in the ramps in DRAM.
 
     Args:
-        dram: the windows of the ramp in DRAM of each round.
+        dram: the windows of each of them.
 
     Raises:
-        PlateauError: there are too few such windows, or they disagree by far.
+        PlateauError: there are too few clean windows.
     """
-    looked = {number: _idle(windows) for number, windows in dram.items()}
-    total = sum(map(len, looked.values()))
+    fits = max((each.size for looked in dram for each in looked if not each.disturbed), default=0)
+    found = [_carried(looked, fits) for looked in dram]
+    total = sum(map(len, found))
     if total < _ENOUGH:
         raise PlateauError(
             f"the ramps in DRAM have {total} clean windows between half and all of the hosts that fit; "
             f"{_ENOUGH} are needed to say how fast idle DRAM is"
         )
-    scattered = {number: _scattered(each) for number, each in looked.items()}
-    agreed = {number: each for number, each in looked.items() if len(each) > 1 and not scattered[number]}
-    if not agreed:
-        return _of_the_faster_half([each for ramp in looked.values() for each in ramp], list(scattered.values()))
-    medians = {number: _medians(each) for number, each in agreed.items()}
-    fastest = _extreme(min, medians.values())
-    near = {
-        number: each
-        for number, each in medians.items()
-        if all(getattr(each, figure) <= _AGREE * getattr(fastest, figure) for figure in FIGURES)
-    }
-    if not near:  # one ramp has the best average and another one the best p99
-        near = dict([min(medians.items(), key=lambda each: each[1].p99_us)])
-    return Plateau(
-        _medians([window for number in near for window in agreed[number]]),
-        _extreme(min, near.values()),
-        _extreme(max, near.values()),
-        sorted(set(dram) - set(near)),
-    )
+    return Plateau(_medians([_medians(each[:_FIRST]) for each in found if each]), fits)
 
 
-def _of_the_faster_half(found: t.Sequence[Figures], scattered: t.Iterable[str]) -> Plateau:
-    """Return the plateau of windows that disagree.
+def beside_idle(looked: t.Sequence[Window], dram: Plateau | None) -> list[Window]:
+    """Return the windows of a ramp next to idle DRAM as it was at that time.
 
-    Raises:
-        PlateauError: the machine was so slow that the CPUs would seem to end what was its mood.
+    A machine is faster in some minutes than in others. So idle DRAM is what the ramp itself shows while DRAM carries
+    its fleet, and that of the ramps in DRAM only without such a window.
     """
-    faster = _medians(sorted(found, key=lambda each: each.avg_us)[: math.ceil(len(found) / 2)])
-    whole, why = _medians(found), "; ".join(filter(None, scattered)) or "there are single windows"
-    if any(getattr(whole, figure) > _AGREE * getattr(faster, figure) for figure in FIGURES):
-        raise PlateauError(
-            f"the windows of each ramp in DRAM disagree: {why}. The machine is not quiet enough to say how fast idle "
-            "DRAM is"
-        )
-    return Plateau(faster, _extreme(min, [whole, faster]), _extreme(max, [whole, faster]), [], why)
+    idle = None if dram is None else idle_of(looked, dram.fits) or dram.figures
+    return [each._replace(idle=idle) for each in looked]
 
 
-def _idle(ramp: t.Sequence[Window]) -> list[Figures]:
-    """Return the figures of fleet and references together in the clean windows of a ramp in DRAM."""
-    clean = [each for each in ramp if not each.disturbed]
-    most = max((each.size for each in clean), default=0)
-    return [_best(each.everybody(), "upper") for each in clean if 2 * each.size >= most]
+def idle_of(looked: t.Sequence[Window], fits: int) -> Figures | None:
+    """Return how fast idle DRAM is in a ramp: medians over its first clean windows between half and all of what fits.
+
+    There the references wait as the fleet does, so both count together: twice the requests give half the noise. Later
+    ones do not count: what has become slower since then is what the objective is about.
+
+    Args:
+        looked: the windows of the ramp.
+        fits: how many hosts fit into DRAM.
+    """
+    found = _carried(looked, fits)
+    return _medians(found[:_FIRST]) if found else None
 
 
-def _scattered(found: t.Sequence[Figures]) -> str:
-    """Return how the windows of a ramp disagree; empty if they agree."""
-    for figure in FIGURES if len(found) > 1 else ():
-        low, _median, high = statistics.quantiles((getattr(each, figure) for each in found), n=4)
-        if high > _AGREE * low:
-            return f"half of them have a {figure[:-3]} outside of {low:,.0f} to {high:,.0f} us"
-    return ""
+def _carried(looked: t.Sequence[Window], fits: int) -> list[Figures]:
+    """Return the figures of fleet and references together in the clean windows of fleets that DRAM carries."""
+    return [
+        _best(each.everybody(), "upper")
+        for each in looked
+        if each.fleet and not each.disturbed and fits <= 2 * each.size <= 2 * fits
+    ]
 
 
 def _medians(found: t.Sequence[Figures]) -> Figures:
@@ -150,19 +123,13 @@ def _medians(found: t.Sequence[Figures]) -> Figures:
     return Figures(average, p99, sum(each.requests for each in found))
 
 
-def _extreme(choose: t.Callable[[t.Iterable[float]], float], found: t.Collection[Figures]) -> Figures:
-    average, p99 = (choose(getattr(each, figure) for each in found) for figure in FIGURES)
-    return Figures(average, p99, sum(each.requests for each in found))
-
-
-def excess(window: Window, objective: Objective, idle: Figures | None, bound: str) -> Excess:
+def excess(window: Window, objective: Objective, bound: str) -> Excess:
     """Return how far a window is from its limits.
 
     Ratios compare the same bound of fleet and references. Their upper bound is the punctual one, since a late wake-up
     of the client on both sides says nothing about memory.
 
     Args:
-        idle: the plateau; None for an absolute objective.
         bound: C(upper), from which a fleet passes, or C(lower), from which it does not fail.
     """
     of: dict[Criterion, float] = {}
@@ -172,25 +139,25 @@ def excess(window: Window, objective: Objective, idle: Figures | None, bound: st
             of[FLEET, figure] = _ln(getattr(window.fleet[bound], figure), limit)
             continue
         fleet = getattr(_best(window.fleet, bound), figure)
-        if idle is None:
+        if window.idle is None:
             raise PlateauError("a relative objective needs ramps in DRAM, to say how fast idle DRAM is")
         if not window.references:
-            of[FLEET, figure] = _ln(fleet, limit * getattr(idle, figure))
+            of[FLEET, figure] = _ln(fleet, limit * getattr(window.idle, figure))
             continue
         reference = getattr(_best(window.references, bound), figure)
         of[FLEET, figure] = _ln(fleet, limit * reference)
-        of[REFERENCES, figure] = _ln(reference, limit * getattr(idle, figure))
+        of[REFERENCES, figure] = _ln(reference, limit * getattr(window.idle, figure))
     return Excess(window.size, of)
 
 
-def excesses(looked: t.Sequence[Window], objective: Objective, idle: Figures | None, bound: str) -> list[Excess]:
+def excesses(looked: t.Sequence[Window], objective: Objective, bound: str) -> list[Excess]:
     """Return how far the windows of a ramp are from their limits.
 
     An absolute limit feels each mood of the machine, which the references next to the fleet show. So there the noisy
     figure of the fleet is replaced by its precise ratio to the references, times the curve of the references over the
     whole ramp (a control variate): the crossings of simulated ramps scatter by 10 to 30 % less.
     """
-    raw = [excess(each, objective, idle, bound) for each in looked]
+    raw = [excess(each, objective, bound) for each in looked]
     if objective.kind != ABSOLUTE or not all(each.references for each in looked):
         return raw
     steadied: list[dict[Criterion, float]] = [{} for _each in raw]

@@ -31,7 +31,6 @@ def page(answer: _Document) -> str:
     kinds = [kind for kind in _KINDS if answer["plateau"] or kind == ABSOLUTE]
     data = {
         "kind": "density",
-        "idle": answer["plateau"] and [answer["plateau"][name] for name in _FIGURES],
         "sliders": {kind: _sliders(answer, kind) for kind in kinds},
         "arms": [{"name": arm["name"], "rounds": [_ramp(ramp) for ramp in arm["rounds"]]} for arm in known],
     }
@@ -56,12 +55,14 @@ def _ramp(ramp: _Document) -> dict[str, t.Any]:
         "round": ramp["round"],
         "wall": ramp["wall"],
         "end": (ramp["end"] or {}).get("message", ""),
-        "points": [_point(each) for each in ramp["points"]],
+        "points": [_point(each, ramp["idle"]) for each in ramp["points"]],
     }
 
 
-def _point(point: _Document) -> dict[str, t.Any]:
-    """Return a point with average and p99: of the fleet as it counts in ratios, of its upper bound, of references."""
+def _point(point: _Document, idle: _Document | None) -> dict[str, t.Any]:
+    """Return a point with average and p99: of the fleet as it counts in ratios, of its upper bound, of references, and
+    of idle DRAM.
+    """
     fleet, beside = point["fleet"], point["references"]
     return {
         "size": point["size"],
@@ -71,6 +72,7 @@ def _point(point: _Document) -> dict[str, t.Any]:
         "fleet": [fleet.get("punctual", fleet["upper"])[name] for name in _FIGURES],
         "beside": beside and [beside.get("punctual", beside["upper"])[name] for name in _FIGURES] or None,
         "beside_upper": beside and [beside["upper"][name] for name in _FIGURES] or None,
+        "idle": idle and [idle[name] for name in _FIGURES],
         "page_ins": short(point["page_ins_per_second"]),
     }
 

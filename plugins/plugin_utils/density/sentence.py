@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
@@ -32,6 +33,8 @@ _CAUSES = {
 }
 
 _SECONDS_A_DAY = 86_400
+# A machine that is so many times as fast in one ramp as in another is worth a word.
+_MOODY = 1.5
 
 
 def sentence(answer: _Document) -> str:
@@ -142,10 +145,17 @@ def notes(answer: _Document) -> list[str]:
         for text in _notes(answer, arm):
             whose.setdefault(text, []).append(name(arm))
     found = [f"{listed(names)}: {text}" for text, names in whose.items()]
-    unsure = answer["plateau"] and answer["plateau"]["unsure"]
-    if unsure:
-        found.insert(0, f"the machine was not quiet in the ramps in DRAM ({unsure}); the faster half is idle DRAM")
-    return [*found, *answer.get("labels", [])]
+    return [*found, *_moods(answer), *answer.get("labels", [])]
+
+
+def _moods(answer: _Document) -> t.Iterator[str]:
+    """Say if the machine was much faster in some ramps than in others."""
+    idle = [each["idle"]["avg_us"] for arm in answer["arms"] for each in arm["rounds"] if each["idle"]]
+    if idle and max(idle) > _MOODY * min(idle):
+        yield (
+            f"the machine itself was {max(idle) / min(idle):.1f} times as slow in some ramps as in others (idle DRAM: "
+            f"{min(idle):,.0f} to {max(idle):,.0f} us on average); each ramp is compared with idle DRAM at its time"
+        )
 
 
 def _notes(answer: _Document, arm: _Document) -> t.Iterator[str]:
@@ -232,18 +242,19 @@ def _objective(answer: _Document, arm: _Document) -> str:
     if aim["kind"] != RELATIVE:
         limits = f"{aim['avg_us']:g} us on average and {aim['p99_us']:g} us at the p99"
         text = f"Each answers within {limits}" if each else f"The fleet answers within {limits}"
-        return text + ("" if arm["at_most"] else f": {_p99(answer, arm)}")
+        return text + ("" if arm["at_most"] else f": {_p99(arm)}")
     slow = f"at most {_times(aim['factor'])} as slow as"
     text = f"Each is {slow} one in DRAM next to it" if each else f"The fleet is {slow} servers in DRAM next to it"
     if arm["at_most"]:
         return text
     average = arm["latency"]["avg_ratio"]
-    return f"{text}: " + (f"{average:.1f} times on average, " if average is not None else "") + _p99(answer, arm)
+    return f"{text}: " + (f"{average:.1f} times on average, " if average is not None else "") + _p99(arm)
 
 
-def _p99(answer: _Document, arm: _Document) -> str:
-    idle = answer["plateau"]
-    return f"a p99 of {arm['latency']['p99_us']:,.0f} us" + (f" ({idle['p99_us']:,.0f} in idle DRAM)" if idle else "")
+def _p99(arm: _Document) -> str:
+    idle = [each["idle"]["p99_us"] for each in arm["rounds"] if each["idle"]]
+    beside = f" ({statistics.median(idle):,.0f} in idle DRAM)" if idle else ""
+    return f"a p99 of {arm['latency']['p99_us']:,.0f} us{beside}"
 
 
 def _times(factor: float) -> str:

@@ -29,8 +29,8 @@ FROM, CLOSE, TO = 0.7, 0.85, 1.2
 # Where the fleet did not fit before it was slow, smaller ones say little.
 _FROM_AT_CAPACITY = 0.85
 # A fleet that fits into DRAM never meets its tier. So the first ramp with one begins at this share of what fits.
-_TIER_FROM = 0.95
-# Each ramp with a tier first looks at this share of what fits into DRAM: so fast is idle DRAM at that time.
+_TIER_FROM = 1.0
+# Each ramp with a tier first looks at a fleet of this share of what fits into DRAM: so fast is idle DRAM at that time.
 IDLE = 0.8
 # A hold that fails is followed by one of this share of its size, up to so many times.
 _LESS, _HOLDS = 0.93, 4
@@ -59,8 +59,23 @@ def planned(
         capacity: whether capacity decided the arm's first ramp.
     """
     if found:
-        return Planned(next_round(found, maximum, seed, _FROM_AT_CAPACITY if capacity else FROM), growth)
-    return Planned(first_round(fits, maximum, seed, growth) if fits else [], growth)
+        close = next_round(found, maximum, seed, _FROM_AT_CAPACITY if capacity else FROM)
+        return Planned(after_idle(close, fits), growth)
+    return Planned(after_idle(first_round(fits, maximum, seed, growth), fits) if fits else [], growth)
+
+
+def after_idle(planned_sizes: list[int], fits: int | None) -> list[int]:
+    """Return sizes that begin while DRAM carries the fleet, so that the ramp itself says how fast idle DRAM is.
+
+    Args:
+        planned_sizes: ascending.
+        fits: how many hosts fit into DRAM; None if it is unknown.
+    """
+    idle = max(1, round(IDLE * fits)) if fits else None
+    # A ramp that begins close to it shows idle DRAM anyway.
+    if not idle or idle * (1 + COARSE) >= planned_sizes[0]:
+        return planned_sizes
+    return [idle, *planned_sizes]
 
 
 def fitting(ramps: t.Iterable[_Document], arm: str) -> int | None:

@@ -130,10 +130,8 @@ def _sum(arms: t.Sequence[_Document], of: t.Mapping[int, _Round], is_relative: b
     }
     if not of:
         return {**common, "passes": None, "interval": None, "span": None}
-    passes, surely, not_fails = (
-        rounds.together([each[curve] for each in of.values()], is_relative) for curve in CURVES
-    )
-    found = rounds.ends(density, surely, not_fails)._asdict()
+    passes, not_fails = (rounds.together([each[curve] for each in of.values()], is_relative) for curve in CURVES)
+    found = rounds.ends(density, passes, not_fails)._asdict()
     for each in found.values():
         if each and each[1] is not None:
             each[1] = max(density, each[1])

@@ -41,6 +41,7 @@ class Window(t.NamedTuple):
         document: the window in the record of the ramp.
         fleet, references: figures by bound; references is empty if there are none.
         disturbed: why the window weighs nothing; empty if it is clean.
+        idle: how fast idle DRAM was in its ramp; None if nobody knows.
     """
 
     size: int
@@ -48,6 +49,7 @@ class Window(t.NamedTuple):
     fleet: t.Mapping[str, Figures]
     references: t.Mapping[str, Figures]
     disturbed: str
+    idle: Figures | None = None
 
     def everybody(self) -> dict[str, Figures]:
         """Return the figures of fleet and references together, by bound."""

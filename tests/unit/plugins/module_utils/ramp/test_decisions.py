@@ -6,12 +6,19 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import decisions
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import Curve, Figures, Kills, Misses
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import (
+    Curve,
+    Figures,
+    Idle,
+    Kills,
+    Misses,
+)
 
 US = 1000.0
 QUIET = Figures(100 * US, 200 * US, 90 * US, 180 * US, page_ins=1000.0, tier_cpu=0.1)
 RELATIVE = {"kind": "relative", "factor": 2.0, "plateau": None}
-NEXT_TO_DRAM = {**RELATIVE, "plateau": {"avg_us": 30, "p99_us": 120}}
+PLATEAU = {"avg_us": 30, "p99_us": 120, "fits": 19}
+IN_NS = 30 * US, 120 * US
 
 
 def figures(**changes):
@@ -45,7 +52,7 @@ def test_a_machine_that_was_never_quiet_is_not_looked_at_again_and_again(most, w
 def curve(windows=3):
     found = Curve()
     for _window in range(windows):
-        found.add(QUIET, False)
+        found.add(20, QUIET, False)
     return found
 
 
@@ -64,44 +71,94 @@ def curve(windows=3):
     ids=["same", "its noise", "p99", "average", "page-ins explain it", "too few page-ins", "tier explains it", "none"],
 )
 def test_references_that_leave_their_curve_without_the_tier_are_a_disturbance(now, left):
-    assert bool(curve().left(now)) is left
+    assert bool(curve().left(20, now)) is left
 
 
 def test_a_curve_needs_some_windows_before_anything_can_leave_it():
-    assert not curve(2).left(figures(reference_avg=900 * US))
+    assert not curve(2).left(20, figures(reference_avg=900 * US))
+
+
+def test_a_curve_says_nothing_about_a_fleet_that_is_much_larger():
+    slower = figures(reference_avg=150 * US, reference_p99=330 * US)
+    assert curve().left(30, slower) and not curve().left(31, slower)
 
 
 def test_windows_that_agree_with_one_another_are_the_curve_from_then_on():
     found, slower = curve(), figures(reference_avg=150 * US, reference_p99=330 * US)
     for _window in range(4):
-        assert found.left(slower)
-        found.add(slower, True)
-    assert found.left(slower)
-    found.add(slower, True)
-    assert not found.left(slower)
+        assert found.left(20, slower)
+        found.add(20, slower, True)
+    assert found.left(20, slower)
+    found.add(20, slower, True)
+    assert not found.left(20, slower)
 
 
 def test_windows_that_are_all_different_never_become_the_curve():
     found = curve()
     for average in (150, 900, 150, 900, 150, 900, 150):
-        found.add(figures(reference_avg=average * US, reference_p99=900 * US), True)
-    assert found.left(figures(reference_avg=150 * US, reference_p99=900 * US))
+        found.add(20, figures(reference_avg=average * US, reference_p99=900 * US), True)
+    assert found.left(20, figures(reference_avg=150 * US, reference_p99=900 * US))
 
 
 @pytest.mark.parametrize(
-    ("objective", "now", "factor"),
+    ("objective", "now", "idle", "factor"),
     [
-        (RELATIVE, QUIET, 100 / 180),
-        (RELATIVE, figures(fleet_p99=720 * US), 2.0),
-        (RELATIVE, figures(fleet_avg=360 * US), 2.0),
-        (RELATIVE, figures(reference_avg=None, reference_p99=None), None),
-        (NEXT_TO_DRAM, QUIET, 1.5),
-        (NEXT_TO_DRAM, figures(fleet_p99=900 * US), 2.5),
-        ({"kind": "absolute", "avg_us": 50, "p99_us": 400}, QUIET, 2.0),
+        (RELATIVE, QUIET, None, 100 / 180),
+        (RELATIVE, figures(fleet_p99=720 * US), None, 2.0),
+        (RELATIVE, figures(fleet_avg=360 * US), None, 2.0),
+        (RELATIVE, figures(reference_avg=None, reference_p99=None), None, None),
+        (RELATIVE, QUIET, IN_NS, 1.5),
+        (RELATIVE, figures(fleet_p99=900 * US), IN_NS, 2.5),
+        ({"kind": "absolute", "avg_us": 50, "p99_us": 400}, QUIET, None, 2.0),
     ],
 )
-def test_a_window_misses_its_objective_at_the_worse_of_average_and_p99(objective, now, factor):
-    assert decisions.misses(objective, now) == (None if factor is None else pytest.approx(factor))
+def test_a_window_misses_its_objective_at_the_worse_of_average_and_p99(objective, now, idle, factor):
+    assert decisions.misses(objective, now, idle) == (None if factor is None else pytest.approx(factor))
+
+
+def as_slow_as(times, size=15):
+    """Return the size and the figures of a fleet that DRAM carries, so many times as slow as the plateau."""
+    average, p99 = (times * each for each in IN_NS)
+    return size, Figures(average, p99, average, p99, page_ins=0.0, tier_cpu=0.0)
+
+
+def test_idle_dram_is_that_of_the_ramps_in_dram_until_the_ramp_shows_its_own():
+    found = Idle(PLATEAU)
+    assert found.figures() == IN_NS and Idle(None).figures() is None
+    found.add(*as_slow_as(1.2))
+    assert found.figures() == pytest.approx((36 * US, 144 * US)) and not found.look_again
+    found.add(*as_slow_as(9, size=20))
+    found.add(15, None)
+    found.add(15, figures(reference_avg=None))
+    assert found.figures() == pytest.approx((36 * US, 144 * US)), "larger fleets and disturbed windows say nothing"
+
+
+@pytest.mark.parametrize("times", [1.6, 0.6])
+def test_idle_dram_that_differs_much_from_the_plateau_is_looked_at_three_times(times):
+    found = Misses({**RELATIVE, "plateau": PLATEAU})
+    assert [(found.add(*as_slow_as(times)), found.look_again) for _look in range(3)] == [
+        ("", True),
+        ("", True),
+        ("", False),
+    ]
+
+
+def test_a_single_slow_look_at_idle_dram_does_not_count():
+    found = Idle(PLATEAU)
+    for times in (2.0, 1.0, 1.1):
+        found.add(*as_slow_as(times))
+    assert found.figures() == pytest.approx((33 * US, 132 * US))
+
+
+def test_a_machine_that_has_become_slower_since_the_ramps_in_dram_does_not_end_a_ramp():
+    """A ramp of zram ended at 37 servers, next to idle DRAM that was 1.6 times as fast five minutes before."""
+    slow = figures(fleet_avg=75 * US, fleet_p99=300 * US, reference_avg=70 * US, reference_p99=280 * US)
+    own, of_dram = Misses({**RELATIVE, "plateau": PLATEAU}), Misses({**RELATIVE, "plateau": {**PLATEAU, "fits": 1}})
+    for _look in range(3):
+        own.add(*as_slow_as(1.6))
+        of_dram.add(*as_slow_as(1.6))
+    assert not any(own.add(size, slow) for size in (40, 42, 44))
+    assert of_dram.add(40, slow) == of_dram.add(42, slow) == "" and "at 3 sizes in a row" in of_dram.add(44, slow)
 
 
 def test_a_ramp_that_misses_clearly_ends_only_if_a_second_look_confirms_it():

@@ -67,6 +67,10 @@ def test_vms_have_addresses_and_may_have_one_port():
             {"objective": {"kind": "relative", "factor": 2, "plateau": {"avg_us": 0}}},
             "objective.plateau.avg_us: 0 is out",
         ),
+        (
+            {"objective": {"kind": "relative", "factor": 2, "plateau": {"avg_us": 1, "p99_us": 2, "fits": 0}}},
+            "objective.plateau.fits: 0 is out",
+        ),
         ({"objective": {"kind": "absolute", "avg_us": 50}}, "objective.p99_us: None is not allowed"),
         ({"objective": {"kind": "fast"}}, "objective.kind"),
         ({"lease": 3}, "lease: unknown"),

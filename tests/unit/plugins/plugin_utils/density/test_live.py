@@ -23,7 +23,7 @@ def columns(text):
 
 def test_a_line_has_the_shares_of_the_objective():
     (window,) = windows(ramp("zram", 1, [20], lambda size: 1.8, page_ins=8000))
-    found = [each.strip() for each in columns(line(window, RELATIVE, Figures(60.0, 147.0, 10_000)))]
+    found = [each.strip() for each in columns(line(window._replace(idle=Figures(60.0, 147.0, 10_000)), RELATIVE))]
     assert found[:1] == ["|"] and found[1:4] == ["20", "256", "2,000"]
     average, p99 = (int(each) for each in found[-1].removesuffix(" %").split(" / "))
     assert 86 <= average <= 94 and 80 <= p99 <= 100
@@ -32,7 +32,7 @@ def test_a_line_has_the_shares_of_the_objective():
 
 def test_a_line_before_the_plateau_is_known_has_the_figures_alone():
     (window,) = windows(ramp("dram", 1, [20], stolen={20: 0.05}))
-    text = line(window, RELATIVE, None)
+    text = line(window, RELATIVE)
     assert "%" not in text.partition("(disturbed")[0]
     assert text.endswith("(disturbed: 5.00 % of a CPU of this_machine was stolen)")
 

@@ -61,6 +61,14 @@ def test_a_fleet_that_misses_from_the_start_has_at_most_a_density():
     assert found.at_most and found.interval and found.interval[0] == 0
 
 
+def test_one_ramp_of_three_that_misses_from_the_start_leaves_a_lower_end():
+    """A row of the headline said "at most 62" of a density whose ratio had the ends 2.5 and 3.2."""
+    ramps = [Crossing(54.5, 54, 56, 0.02), Crossing(56.5, 56, 58, 0.02), Crossing(47.0, 0, 48, 0.02)]
+    found, times = together(ramps), ratio(ramps, [Crossing(19.5, 19, 20, 0.0)] * 3)
+    assert not found.at_most and found.interval and 30 < found.interval[0] < 54
+    assert times.interval and times.interval[0] == pytest.approx(found.interval[0] / 19.5, rel=0.1)
+
+
 def test_machines_that_agree_have_the_sum_of_their_whole_hosts():
     found = together([summed([capacity(19)] * 10)] * 3)
     assert (found.density, found.interval, found.span) == (190, (190, 190), (190, 190))

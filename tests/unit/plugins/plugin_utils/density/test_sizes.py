@@ -19,7 +19,16 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.sizes i
 
 def test_the_first_round_is_coarse_and_begins_before_the_tier_matters():
     sizes = first_round(20, 200, "zram 1")
-    assert 18 <= sizes[0] <= 20 and sizes[-1] == 200 and len(sizes) < 45
+    assert 19 <= sizes[0] <= 21 and sizes[-1] == 200 and len(sizes) < 45
+
+
+def test_a_ramp_with_a_tier_begins_while_dram_carries_its_fleet():
+    for found_before in ([], [54], [300]):
+        sizes = planned(found_before, 20, 400, 0.1, "zram 1").sizes
+        assert sizes[0] == 16 and sizes == sorted(set(sizes))
+    assert planned([20], 20, 400, 0.1, "slow 2").sizes[0] == 14, "a ramp that begins below it does so anyway"
+    assert planned([20], None, 400, 0.1, "slow 2").sizes[0] == 14
+    assert planned([3], 1, 400, 0.1, "large servers 2").sizes[0] == 1
 
 
 def test_later_rounds_look_closely_where_the_first_ended():
@@ -69,9 +78,9 @@ def test_what_earlier_ramps_found_chooses_the_sizes():
     assert fitting(ramps, "dram") == 10 and found(seen, ramps, "zram") == [20]
     assert found(seen, ramps, "swap") == [] and fitting(ramps, "swap") is None
     first = planned([], 10, 100, 0.2, "s")
-    assert first.sizes[0] in (9, 10) and first.sizes[-1] == 100 and first.growth == 0.2
+    assert first.sizes[0] == 8 and first.sizes[1] in (9, 10, 11) and first.sizes[-1] == 100 and first.growth == 0.2
     later = planned([20], 10, 100, 0.2, "s")
-    assert 13 <= later.sizes[0] <= 15 and later.sizes[-1] == 25 and later.growth == 0.2
+    assert later.sizes[0] == 8 and 13 <= later.sizes[1] <= 15 and later.sizes[-1] == 25 and later.growth == 0.2
 
 
 def test_the_largest_fleet_stands_in_for_a_density_that_is_unknown():
