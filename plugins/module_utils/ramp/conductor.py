@@ -117,7 +117,7 @@ class Conductor:
         self._stream = os.open(
             os.path.join(directory, STREAM), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
-        self._kernel = KernelWords()
+        self._kernel = KernelWords(fleet.name)
         self._signalled = False
         self._lease: tuple[float, float] = (0.0, time.monotonic())
         self._renewed = 0.0
@@ -540,7 +540,7 @@ class Conductor:
         """Return the kernel's own words on the end of a server."""
         redis = member.redis
         silent = f"{member.name} ended {redis.how()}; the kernel has said nothing about it. {redis.says()}".strip()
-        return self._kernel.on(redis.pid) or silent
+        return self._kernel.on(redis.pid, redis.was_killed) or silent
 
     def _write(self, line: t.Mapping[str, t.Any]) -> None:
         # One write for one line, so that a reader sees whole lines only.

@@ -5,31 +5,50 @@
 
 from __future__ import annotations
 
+import os
 import re
+import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log import (
     KernelLogUnknown,
     read_kernel_log,
 )
 
+# include/linux/proc_ns.h, PROC_PID_INIT_INO: the kernel's log has the numbers of processes as this namespace has them.
+_FIRST_NAMESPACE = f"pid:[{0xEFFFFFFC}]"
+
 
 class KernelWords:
-    """What the kernel says from the construction of this object on."""
+    """What the kernel says from the construction of this object on.
 
-    def __init__(self) -> None:
+    Args:
+        group: a part of the path of the servers' control group that no other one has.
+    """
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        # In a container a process has another number than in the kernel's log, but its control group is the same.
+        self._by_group = os.readlink("/proc/self/ns/pid") != _FIRST_NAMESPACE
         try:
             self._position: int | None = read_kernel_log().position
         except KernelLogUnknown:
             self._position = None
 
-    def on(self, pid: int) -> str:
-        """Return its last words on a process; empty if there are none, or nobody may read them."""
+    def on(self, pid: int, was_killed: bool) -> str:
+        """Return its last words on a process; empty if there are none, or nobody may read them.
+
+        Args:
+            pid: of the process, as this program sees it.
+            was_killed: whether it ended by SIGKILL.
+        """
         if self._position is None:
             return ""
         try:
             lines = read_kernel_log(self._position).lines
         except KernelLogUnknown:
             return ""
+        if self._by_group:
+            pid = _killed(lines, self._group) if was_killed else 0
         own = [line for line in lines if f"process {pid} " in line.lower()]
         return own[-1].partition("] ")[2] if own else ""
 
@@ -47,6 +66,10 @@ def killed_in(group: str) -> int:
         lines = read_kernel_log(0).lines
     except KernelLogUnknown:
         return 0
+    return _killed(lines, group)
+
+
+def _killed(lines: t.Iterable[str], group: str) -> int:
     found = [match for match in map(_KILL.search, lines) if match and group in match[1]]
     return int(found[-1][2]) if found else 0
 

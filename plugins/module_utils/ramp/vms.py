@@ -147,7 +147,7 @@ class VmServer:
         Raises:
             VmHostError: it does not start, and not because the kernel kills it.
         """
-        kernel, pid = KernelWords(), 0
+        kernel, pid = KernelWords(self._name), 0
         with ThreadPoolExecutor(1) as pool:
             start = pool.submit(host.start, self._name)
             # Memory may run out already while QEMU starts; those who were there go on.
@@ -155,7 +155,7 @@ class VmServer:
                 time.sleep(_PID_S)
                 pid = self._killed_first()
         error = start.exception()
-        if error and not (pid and kernel.on(pid)):
+        if error and not (pid and kernel.on(pid, True)):
             raise error
         return pid or self._killed_first()
 

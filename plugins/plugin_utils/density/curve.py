@@ -7,8 +7,8 @@ Each criterion has a curve of its own: the fleet next to its references shows me
 show the CPUs. One curve through the worst of several noisy figures would put the crossing too low.
 
 A machine is faster in some minutes than in others. That cancels out between a fleet and its references, but not
-between the references and idle DRAM, which was measured at the start of the ramp. Neighbours only make a machine slower, most
-often for a window or two, so a running median takes these from the curve of the references.
+between the references and idle DRAM, which was measured at the start of the ramp. Neighbours only make a machine
+slower, most often for a window or two, so a running median takes these from the curve of the references.
 """
 
 from __future__ import annotations

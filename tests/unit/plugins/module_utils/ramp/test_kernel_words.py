@@ -26,15 +26,25 @@ def log(monkeypatch):
 
 
 def test_the_words_on_a_process_are_those_that_name_it(log):
-    words = kernel_words.KernelWords()
-    assert words.on(12) == "Memory cgroup out of memory: Killed process 12 (qemu-system-x86) total-vm:1kB"
-    assert words.on(1) == "" == words.on(2)
+    words = kernel_words.KernelWords("fleet")
+    assert words.on(12, True) == "Memory cgroup out of memory: Killed process 12 (qemu-system-x86) total-vm:1kB"
+    assert words.on(1, True) == "" == words.on(2, True)
 
 
 def test_nobody_knows_what_a_log_says_that_cannot_be_read(log):
-    words = kernel_words.KernelWords()
+    words = kernel_words.KernelWords("fleet")
     log["lines"] = None
-    assert words.on(12) == "" == kernel_words.KernelWords().on(12)
+    assert words.on(12, True) == "" == kernel_words.KernelWords("fleet").on(12, True)
+
+
+@pytest.mark.parametrize(("namespace", "found"), [("pid:[4026531836]", ""), ("pid:[4026532301]", "Killed process 12")])
+def test_in_a_container_the_words_are_those_on_the_control_group(log, monkeypatch, namespace, found):
+    monkeypatch.setattr(kernel_words.os, "readlink", lambda _path: namespace)
+    words = kernel_words.KernelWords("fleet")
+    line = "[ 9.0] oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/{0},task_memcg=/{0},task=redis,pid={1},uid=0"
+    log["lines"] = [line.format("other", 11), line.format("fleet", 12), KILL, line.format("other", 13)]
+    assert found in words.on(3, True) and bool(words.on(3, True)) is bool(found)
+    assert words.on(3, False) == "", "it has ended by itself"
 
 
 def test_a_process_that_was_killed_in_a_group_is_found(log):

@@ -160,8 +160,8 @@ def test_a_redis_that_refuses_the_password_is_named_in_the_end(host, redis, monk
 @pytest.mark.parametrize("said", [True, False])
 def test_a_vm_that_the_kernel_kills_while_qemu_starts_has_ended_and_is_no_error(host, redis, monkeypatch, said):
     host.is_killed_while_it_starts = True
-    words = types.SimpleNamespace(on=lambda pid: f"Killed process {pid} (qemu)" if said else "")
-    monkeypatch.setattr(vms, "KernelWords", lambda: words)
+    words = types.SimpleNamespace(on=lambda pid, _was_killed: f"Killed process {pid} (qemu)" if said else "")
+    monkeypatch.setattr(vms, "KernelWords", lambda _group: words)
     vm = server()
     if said:
         wait_for(vm.ended)
