@@ -107,6 +107,7 @@ def ramp(
                         "swap_bytes": 2**31 if changes.get("tier") else None,
                         "page_ins": changes.get("page_ins", 0),
                         "page_outs": 0,
+                        "memory_some_share": changes.get("memory_some_share"),
                         "tier_cpu_seconds": changes.get("tier_cpu_seconds", 0.0),
                         "drive_reads": changes.get("drive_reads", 0),
                         "drive_read_seconds": changes.get("drive_read_seconds", 0.0),

@@ -44,7 +44,10 @@ def published(tmp_path_factory):
     publish(run, lambda line: None, prices=prices)
     texts = [(place / run.run_id / "metrics.prom").read_text(encoding="utf-8")]
     texts.append(exports.open_metrics(*evaluate(charged_run(place / "budget", taken(), taken()))))
-    found = answer(definition(["dram", "zram"], on="kvm1"), [*dram((1, 2, 3)), *tier("zram", (1, 2, 3), 28.5)])
+    found = answer(
+        definition(["dram", "zram"], on="kvm1"),
+        [*dram((1, 2, 3)), *tier("zram", (1, 2, 3), 28.5, memory_some_share=0.1)],
+    )
     of_density = density_exports.open_metrics({**found, "cost": priced(found, prices)}, 1000.5)
     return {
         "runs": labels(*texts),

@@ -153,7 +153,8 @@ def sample(
 
     Returns:
         C(stolen_worst) is the largest share of one CPU between two moments, C(stolen_cpu) and C(stolen_ticks) what the
-        CPU lost in all this time that lost most. What is unknown is None.
+        CPU lost in all this time that lost most, and C(memory_some_share) the share of the time in which some task
+        waited for memory (PSI). What is unknown is None.
     """
     first, last = moments[0], moments[-1]
     change = pressure.difference(first.counters, last.counters)["counters"]
@@ -179,6 +180,7 @@ def sample(
         "swap_bytes": tier_bytes if tier else None,
         "page_ins": _sum(change, _PAGE_INS),
         "page_outs": _sum(change, _PAGE_OUTS),
+        "memory_some_share": _waiting(change, last.clock - first.clock),
         "tier_cpu_seconds": None if cpu is None else round(cpu, 4),
         "drive_reads": _sum(change, [f"disk.{name}.reads" for name in drives]) if drives else 0,
         "drive_read_seconds": round((_sum(change, [f"disk.{name}.read_ms" for name in drives]) or 0) / 1000, 3),
@@ -190,6 +192,11 @@ def sample(
 
 def _spent(before: Moment, after: Moment) -> list[Ticks]:
     return [Ticks(*(b - a for a, b in zip(*both))) for both in zip(before.cpus, after.cpus)]
+
+
+def _waiting(change: t.Mapping[str, t.Any], seconds: float) -> float | None:
+    waited = change.get("psi_memory_some_us")
+    return None if waited is None or seconds <= 0 else round(min(1.0, waited / 1e6 / seconds), 5)
 
 
 def _share(part: int, total: int) -> float | None:

@@ -218,6 +218,7 @@ def _point(window: Window, aim: Objective) -> dict[str, t.Any]:
         "references": {bound: each._asdict() for bound, each in window.references.items()},
         "page_ins_per_second": None if page_ins is None else round(page_ins, 1),
         "charged_bytes": window.sum("charged_bytes"),
+        "memory_some_share": window.most("memory_some_share"),
         "excess": {" ".join(name): round(value, 4) for name, value in excess(window, aim, "upper").of.items()}
         if window.idle is not None or aim.kind == objective.ABSOLUTE
         else {},

@@ -15,20 +15,21 @@ _Document = t.Mapping[str, t.Any]
 _POINT = ("profile", "round", "hosts", "kind", "disturbed", "settled")
 _FIGURES = ("avg_us", "p99_us", "requests")
 _BOUNDS = ("upper", "lower", "punctual")
+_MACHINE = ("page_ins_per_second", "charged_bytes", "memory_some_share")
 _LATENCIES = {"avg_us": "average", "p99_us": "p99"}
 
 
 def windows_csv(answer: _Document) -> str:
     """Return one line for each window. A field is empty if its figure is unknown."""
     columns = [(who, bound, figure) for who in ("fleet", "references") for bound in _BOUNDS for figure in _FIGURES]
-    header = (*_POINT, *("_".join(column) for column in columns), "page_ins_per_second", "charged_bytes")
+    header = (*_POINT, *("_".join(column) for column in columns), *_MACHINE)
     rows = []
     for arm in answer["arms"]:
         for ramp in arm["rounds"]:
             for point in ramp["points"]:
                 figures = [point[who].get(bound, {}).get(figure) for who, bound, figure in columns]
                 row = (arm["name"], ramp["round"], point["size"], point["kind"], point["disturbed"], point["settled"])
-                rows.append((*row, *figures, point["page_ins_per_second"], point["charged_bytes"]))
+                rows.append((*row, *figures, *(point[name] for name in _MACHINE)))
     return table(header, rows)
 
 
@@ -78,6 +79,11 @@ def open_metrics(answer: _Document, timestamp: float) -> str:
                 [(named[name], at["page_ins_per_second"]) for name, at in at_density.items()],
             ),
             metrics.family(
+                "density_memory_pressure_ratio",
+                "Share of the time in which some task waited for memory (PSI) near the density.",
+                [(named[name], at["memory_some_share"]) for name, at in at_density.items()],
+            ),
+            metrics.family(
                 "density_latency_seconds",
                 "Latency of a fleet of this density, the median of the windows.",
                 [
@@ -98,7 +104,7 @@ def _at_density(arm: _Document) -> dict[str, float | None]:
     size = max((point["size"] for point in points), default=0)
     near = [point for point in points if point["size"] == size]
     found: dict[str, float | None] = {}
-    for name in ("charged_bytes", "page_ins_per_second"):
+    for name in _MACHINE:
         known = [point[name] for point in near if point[name] is not None]
         found[name] = statistics.median(known) if known else None
     return found

@@ -60,6 +60,11 @@ class Window(t.NamedTuple):
         values = [each.get(name) for each in self.document["machines"].values()]
         return None if not values or None in values else sum(values)
 
+    def most(self, name: str) -> float | None:
+        """Return the largest of a sample over the machines; None if one of them does not know it."""
+        values = [each.get(name) for each in self.document["machines"].values()]
+        return None if not values or None in values else max(values)
+
     def rate(self, name: str) -> float | None:
         """Return that sum for one second."""
         total = self.sum(name)

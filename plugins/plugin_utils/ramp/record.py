@@ -104,6 +104,7 @@ _SAMPLE = Fields(
         "swap_bytes": Optional(Whole()),
         "page_ins": Optional(Whole()),
         "page_outs": Optional(Whole()),
+        "memory_some_share": Optional(Real(0, 1)),
         "tier_cpu_seconds": Optional(Real()),
         "drive_reads": Optional(Whole()),
         "drive_read_seconds": Optional(Real()),

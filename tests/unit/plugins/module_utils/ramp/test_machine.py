@@ -20,6 +20,7 @@ CHARGED = {
 def moment(clock, cpus, page_ins=0, charged=None, tier_cpu=0.0, used=None):
     counters = {"clock_s": clock, "pswpin": page_ins, "pswpout": 2 * page_ins, "disk.sda.reads": page_ins}
     counters["disk.sda.read_ms"] = page_ins * 2
+    counters["psi_memory_some_us"] = 1000 * page_ins
     return Moment(clock, cpus, counters, {**CHARGED, **(charged or {})}, tier_cpu, used or {}, 4096 * page_ins)
 
 
@@ -41,7 +42,7 @@ def test_a_sample_has_what_the_tier_did():
     assert (found["page_ins"], found["page_outs"], found["tier_cpu_seconds"]) == (300, 600, 0.25)
     assert (found["charged_bytes"], found["tier_bytes"]) == (255 * MIB, 94 * MIB)
     assert (found["swap_used_bytes"], found["swap_bytes"]) == (7, 100)
-    assert found["limit_hits"] == 2
+    assert found["limit_hits"] == 2 and found["memory_some_share"] == 0.15
     assert (found["drive_reads"], found["drive_read_seconds"]) == (300, 0.6)
     assert found["drive_written_bytes"] == 300 * 4096
     assert sample(MOMENTS, ["/dev/zram0"], 100, [], {})["drive_written_bytes"] == 0, "zram is no drive"
@@ -57,9 +58,10 @@ def test_swap_of_the_machines_own_that_grew_is_seen():
 def test_what_is_unknown_is_not_zero():
     unknown = moment(3.0, [Ticks(0, 0, 0)], charged={"charged_bytes": None, "zram_bytes": None}, tier_cpu=None)
     unknown.counters.pop("pswpin")
+    unknown.counters.pop("psi_memory_some_us")
     found = sample([MOMENTS[0], unknown], [], 0, [], {})
-    names = ("charged_bytes", "tier_bytes", "tier_cpu_seconds", "page_ins", "swap_bytes")
-    assert [found[name] for name in names] == [None] * 5
+    names = ("charged_bytes", "tier_bytes", "tier_cpu_seconds", "page_ins", "swap_bytes", "memory_some_share")
+    assert [found[name] for name in names] == [None] * 6
 
 
 def test_what_went_to_zram_was_not_written_to_a_drive_and_counts_as_used(tmp_path):

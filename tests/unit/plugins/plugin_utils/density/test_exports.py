@@ -7,10 +7,13 @@ import io
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
+from synthetic_ramps import dram, tier
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.cost import figures as cost
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import exports
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.priced import priced
+
+from .judging import ROUNDS, judged
 
 
 def samples(text, name, **labels):
@@ -34,7 +37,16 @@ def test_exports_have_the_density_with_its_interval_and_what_it_needs(decided):
     (p99,) = samples(text, "memstretch_density_latency_seconds", profile="zram", figure="p99")
     assert p99 == pytest.approx(zram["latency"]["p99_us"] / 1e6)
     assert len(samples(text, "memstretch_density_charged_bytes")) == 2
+    assert samples(text, "memstretch_density_memory_pressure_ratio") == [], "it was not recorded"
     assert len(samples(text, "memstretch_density_vm_cost_per_month", currency="USD", example_prices="true")) == 2
+
+
+def test_the_pressure_is_that_near_the_density():
+    ramps = [*dram(ROUNDS), *tier("zram", ROUNDS, 28.5, memory_some_share=0.02)]
+    answer = judged(ramps)
+    assert samples(exports.open_metrics(answer, 1.0), "memstretch_density_memory_pressure_ratio") == [0.02]
+    last = list(csv.DictReader(io.StringIO(exports.windows_csv(answer))))[-1]
+    assert (last["profile"], last["memory_some_share"]) == ("zram", "0.02")
 
 
 def test_the_collector_of_node_exporter_accepts_the_file(decided):

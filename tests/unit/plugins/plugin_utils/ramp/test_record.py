@@ -25,6 +25,7 @@ SAMPLE = {
     "swap_bytes": 2**30,
     "page_ins": 4000,
     "page_outs": 3900,
+    "memory_some_share": 0.02,
     "tier_cpu_seconds": 0.5,
     "drive_reads": 0,
     "drive_written_bytes": 0,
