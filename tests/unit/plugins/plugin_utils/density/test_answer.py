@@ -111,7 +111,10 @@ def test_a_machine_that_becomes_slower_after_the_ramps_in_dram_carries_as_much()
 
     def study(mood, idle):
         sizes = [*idle, *range(18, 40, 2)]
-        slower = lambda size: mood * (1 + max(0, size - 10) / 40)  # noqa: E731
+
+        def slower(size):
+            return mood * (1 + max(0, size - 10) / 40)
+
         tiers = [ramp("zram", number, sizes, slower, slower, wall=30) for number in ROUNDS]
         return judged([*dram(ROUNDS), *tiers])
 
