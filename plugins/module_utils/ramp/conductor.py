@@ -328,12 +328,12 @@ class Conductor:
             "join_seconds": round(join_seconds, 2),
         }
         look = 1
-        while not self._is_clean(size, "step", {"look": look, **about}) or self._misses.look_again:
+        while not (clean := self._is_clean(size, "step", {"look": look, **about})) or self._misses.look_again:
             looks = decisions.looks(self._plan.looks, self._waited, self._plan.wait_seconds)
             if not self._misses.look_again and look >= looks and not self._wait_for_quiet():
                 return
             look += 1
-            if look > self._plan.looks:
+            if not clean:
                 self._waited += window_seconds(self._plan, size)
 
     def _hold(self, size: int) -> None:
