@@ -92,8 +92,8 @@ options:
     description: The longest time in seconds until reclaim is steady after servers have joined, 1 to 600. By default 15.
     type: raw
   wait:
-    description: How many seconds a ramp may spend on further looks at sizes whose windows were disturbed, and on waiting
-      until no CPU time is stolen, 0 to 86,400. By default 300. After that it looks at each size twice at most.
+    description: How many seconds a ramp may spend on further looks at sizes whose windows were disturbed, and on
+      waiting until no CPU time is stolen, 0 to 86,400. By default 300. After that it looks at each size twice at most.
     type: raw
   max_stolen:
     description: The share of a CPU's time that other machines may take in a window, 0 to 1. By default 0.0025. A window

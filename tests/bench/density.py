@@ -22,6 +22,7 @@ import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
 
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import own_weight
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds, sizes, together
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import CURVES, SENSITIVITY, is_flat
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
@@ -41,8 +42,8 @@ FLEET_NOISE, REFERENCE_NOISE = 0.06, 0.07
 STEP_SECONDS, REGIME_SECONDS = 6.0, 180.0
 # Seconds until the fleet has grown beyond what DRAM carries, and of a round.
 JOIN_SECONDS, ROUND_SECONDS = 10.0, 240.0
-# How often a ramp looks while DRAM carries its fleet.
-IDLE_LOOKS = 1
+# A ramp looks so often while DRAM carries its fleet if the first look is so far from the ramps in DRAM, in logarithms.
+IDLE_LOOKS, IDLE_DIFFERS = 3, math.log(1.6)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,11 +191,18 @@ class Ramp(t.NamedTuple):
         looks: its clean windows.
         wall: the size that does not fit; infinite if all fit.
         idle: the level of idle DRAM, from its windows that DRAM carries.
+        idle_looks: how many these are.
     """
 
     looks: list[Look]
     wall: float
     idle: float
+    idle_looks: int
+
+    def beside(self, plateau: float) -> Ramp:
+        """Return it next to idle DRAM as it is judged: of the ramp itself, and of the ramps in DRAM."""
+        weight = own_weight(self.idle_looks)
+        return self._replace(idle=weight * self.idle + (1 - weight) * plateau)
 
     def excesses(self, world: World) -> list[Excess]:
         """Return how far its windows are from the limits."""
@@ -209,12 +217,20 @@ class Ramp(t.NamedTuple):
         ]
 
 
-def _ramp(world: World, density: float, fits: float, chance: random.Random, moods: Moods) -> Ramp:
-    """Return a ramp whose fleet crosses its limit at a density, on a machine whose DRAM carries so many hosts."""
+def _ramp(
+    world: World, density: float, fits: float, chance: random.Random, moods: Moods, plateau: float | None
+) -> Ramp:
+    """Return a ramp whose fleet crosses its limit at a density, on a machine whose DRAM carries so many hosts.
+
+    Args:
+        plateau: the level of idle DRAM in the ramps in DRAM before it; None in one of these.
+    """
     crosses = density * (world.bad if chance.random() < world.bad_rounds else 1.0)
     idle_size = sizes.IDLE * fits
-    looked = [_window(world, idle_size / crosses, 0.0, chance, moods) for _look in range(IDLE_LOOKS)]
-    ramp = Ramp([], math.inf, statistics.median(level for _fleet, level in looked))
+    levels: list[float] = []
+    while not levels or (len(levels) < IDLE_LOOKS and _differs(statistics.median(levels), plateau)):
+        levels.append(_window(world, idle_size / crosses, 0.0, chance, moods)[1])
+    ramp = Ramp([], math.inf, statistics.median(levels), len(levels))
     moods.after(JOIN_SECONDS)
     beyond: list[float] = []
     for size in _sizes(density, world.step, world.most, chance):
@@ -222,13 +238,18 @@ def _ramp(world: World, density: float, fits: float, chance: random.Random, mood
             # Hosts join one by one, so the size at which the first does not fit is known.
             return ramp._replace(wall=math.ceil(crosses))
         ramp.looks.append(Look(size, *_window(world, size / crosses, idle_size / crosses, chance, moods)))
-        worst = max(ramp.excesses(world)[-1].of.values())
+        judged = ramp if plateau is None else ramp.beside(plateau)
+        worst = max(judged.excesses(world)[-1].of.values())
         beyond = [*beyond, worst] if worst > 0 else []
         if (len(beyond) >= 3 and statistics.fmean(beyond[-3:]) > STOP) or (
             len(beyond) > 1 and min(beyond[-2:]) > LIMIT
         ):
             break
     return ramp
+
+
+def _differs(level: float, plateau: float | None) -> bool:
+    return plateau is not None and abs(level - plateau) > IDLE_DIFFERS
 
 
 def _sizes(density: float, step: float, most: float, chance: random.Random) -> list[int]:
@@ -328,12 +349,18 @@ def _machine(world: World, chance: random.Random) -> tuple[float, float, list[Ra
     fits = chance.uniform(15, 40)
     density = fits * chance.choice((1.5, 2.8, 5.0))
     moods = Moods(chance, world.regime, math.log(world.change), world.rounds * ROUND_SECONDS)
-    of_arms: list[list[Ramp]] = []
+    of_base: list[Ramp] = []
+    of_tier: list[Ramp] = []
     for _turn in range(world.rounds):
-        of_arms.append([_ramp(kind, size, fits, chance, moods) for kind, size in ((DRAM, fits), (world, density))])
+        of_base.append(_ramp(DRAM, fits, fits, chance, moods, None))
+        of_tier.append(_ramp(world, density, fits, chance, moods, _plateau(of_base)))
         moods.after(60)
-    of_base, of_tier = ([of_round[arm] for of_round in of_arms] for arm in (0, 1))
+    of_tier = [each.beside(_plateau(of_base)) for each in of_tier]
     return fits, density * _sick_factor(world), of_base, of_tier
+
+
+def _plateau(of_dram: t.Sequence[Ramp]) -> float:
+    return statistics.median(each.idle for each in of_dram)
 
 
 def study(world: World, number: int) -> Outcome:

@@ -120,8 +120,13 @@ def looks(most: int, waited: float, may_wait: float) -> int:
     return most if waited < may_wait else min(most, _LOOKS_WITHOUT_HOPE)
 
 
+def own_weight(windows: int) -> float:
+    """Return how much a ramp's own windows in idle DRAM count next to the plateau, which is like one more of them."""
+    return windows / (windows + 1)
+
+
 class Idle:
-    """How fast idle DRAM is in a ramp: what its first windows show, while DRAM carries the fleet.
+    """How fast idle DRAM is in a ramp: what its first windows show, while DRAM carries the fleet, and the plateau.
 
     Args:
         plateau: how fast it was in the ramps in DRAM, and how many servers fit; None if that is unknown.
@@ -150,14 +155,19 @@ class Idle:
         self.look_again = len(self._found) < _IDLE_LOOKS and self._differs()
 
     def _differs(self) -> bool:
-        limits = zip(self.figures() or (), self._plateau or (), (_OFF_AVERAGE, _OFF_P99))
+        limits = zip(self._own(), self._plateau or (), (_OFF_AVERAGE, _OFF_P99))
         return any(max(now / then, then / now) > most for now, then, most in limits)
+
+    def _own(self) -> tuple[float, float]:
+        average, p99 = (statistics.median(values) for values in zip(*self._found))
+        return average, p99
 
     def figures(self) -> tuple[float, float] | None:
         """Return average and p99 in nanoseconds; those of the plateau before the first window, None without one."""
-        if not self._found:
+        if not self._found or not self._plateau:
             return self._plateau
-        average, p99 = (statistics.median(values) for values in zip(*self._found))
+        weight = own_weight(len(self._found))
+        average, p99 = (now**weight * usual ** (1 - weight) for now, usual in zip(self._own(), self._plateau))
         return average, p99
 
 

@@ -13,6 +13,7 @@ import math
 import statistics
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import own_weight
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
     FIGURES,
     FLEET,
@@ -88,29 +89,30 @@ def plateau(dram: t.Sequence[t.Sequence[Window]]) -> Plateau:
 def beside_idle(looked: t.Sequence[Window], dram: Plateau | None) -> list[Window]:
     """Return the windows of a ramp next to idle DRAM as it was at that time.
 
-    A machine is faster in some minutes than in others. So idle DRAM is what the ramp itself shows while DRAM carries
-    its fleet, and that of the ramps in DRAM only without such a window.
+    A machine is faster in some minutes than in others. So the ramp's own idle DRAM counts: medians over its first clean
+    windows of fleets that DRAM carries. Later ones do not: what has become slower since then is what the objective is
+    about. A single window is noisy, so the plateau counts like one more. In simulated studies that makes intervals
+    narrower, and they hold the density as often.
     """
-    idle = None if dram is None else idle_of(looked, dram.fits) or dram.figures
+    idle = dram and _idle(_carried(looked, dram.fits)[:_FIRST], dram.figures)
     return [each._replace(idle=idle) for each in looked]
 
 
-def idle_of(looked: t.Sequence[Window], fits: int) -> Figures | None:
-    """Return how fast idle DRAM is in a ramp: medians over its first clean windows between half and all of what fits.
-
-    There the references wait as the fleet does, so both count together: twice the requests give half the noise. Later
-    ones do not count: what has become slower since then is what the objective is about.
-
-    Args:
-        looked: the windows of the ramp.
-        fits: how many hosts fit into DRAM.
-    """
-    found = _carried(looked, fits)
-    return _medians(found[:_FIRST]) if found else None
+def _idle(found: t.Sequence[Figures], usual: Figures) -> Figures:
+    """Return idle DRAM of a ramp from windows of its own and from the plateau."""
+    if not found:
+        return usual
+    own = _medians(found)
+    weight = own_weight(len(found))
+    average, p99 = (getattr(own, figure) ** weight * getattr(usual, figure) ** (1 - weight) for figure in FIGURES)
+    return Figures(average, p99, own.requests)
 
 
 def _carried(looked: t.Sequence[Window], fits: int) -> list[Figures]:
-    """Return the figures of fleet and references together in the clean windows of fleets that DRAM carries."""
+    """Return the figures of the clean windows of fleets that DRAM carries: between half and all of what fits.
+
+    There the references wait as the fleet does, so both count together: twice the requests give half the noise.
+    """
     return [
         _best(each.everybody(), "upper")
         for each in looked

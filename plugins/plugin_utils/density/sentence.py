@@ -34,7 +34,7 @@ _CAUSES = {
 
 _SECONDS_A_DAY = 86_400
 # A machine that is so many times as fast in one ramp as in another is worth a word.
-_MOODY = 1.5
+_MOODY = 1.3
 
 
 def sentence(answer: _Document) -> str:

@@ -70,11 +70,15 @@ def test_disturbed_windows_and_small_fleets_say_nothing_about_idle_dram():
     assert found.fits == 9 and found.figures.avg_us == pytest.approx(60, rel=0.03)
 
 
-def test_idle_dram_is_that_of_the_ramp_itself():
-    dram_before = idle(*dram((1,)))
-    for sizes, mood, expected in (([8, 20, 30], 1.6, 96), ([20, 30], 1.6, 60)):
-        looked = beside_idle(windows(in_a_mood("zram", 1, sizes, mood)), dram_before)
-        assert [each.idle.avg_us for each in looked] == pytest.approx([expected] * len(sizes), rel=0.03)
+@pytest.mark.parametrize(
+    ("sizes", "share"), [([20, 30], 0), ([8, 20, 30], 1 / 2), ([7, 8, 20], 2 / 3), ([7, 8, 8, 9, 20], 3 / 4)]
+)
+def test_idle_dram_is_that_of_the_ramp_itself_and_the_plateau_counts_like_one_more_window(sizes, share):
+    looked = beside_idle(windows(in_a_mood("zram", 1, sizes, 1.6)), idle(*dram((1,))))
+    assert [each.idle.avg_us for each in looked] == pytest.approx([60 * 1.6**share] * len(sizes), rel=0.03)
+
+
+def test_without_ramps_in_dram_nobody_knows_how_fast_idle_dram_is():
     assert [each.idle for each in beside_idle(windows(ramp("zram", 1, [8])), None)] == [None]
 
 
