@@ -121,7 +121,7 @@ WORLDS = (
     World("flat at 1.9 times, slope 0.2, then a wall", flat=-0.05, slope=0.2),
     World("the CPUs decide", 0.05, cpus=True),
     World("the CPUs decide, regimes of 10 %", 0.05, cpus=True, regime=0.1),
-    World("the CPUs decide, regimes of 25 %", 0.05, cpus=True, regime=0.25, excluded="regimes change within a ramp"),
+    World("the CPUs decide, regimes of 25 %", 0.05, cpus=True, regime=0.25),
     World("the CPUs decide, 10 % disturbed", 0.05, cpus=True, disturbed=0.1),
     World("the CPUs decide, softly", 0.15, cpus=True),
     World("the CPUs decide, softly, regimes of 10 %", 0.15, cpus=True, regime=0.1),
