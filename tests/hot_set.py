@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The exact distribution of the client's requests over the keys (docs/measurement.md)."""
+"""The exact distribution of the client's requests over the keys (docs/latency-rules.md)."""
 
 from __future__ import annotations
 

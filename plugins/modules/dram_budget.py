@@ -13,7 +13,7 @@ description:
   - Public. Its options and results stay compatible within a major version.
   - A study of stretched memory needs memory to be scarce. A DRAM budget makes it scarce without removing DIMMs, and can
     be undone.
-  - A budget is a limit on the charged DRAM, in which zram and zswap count too (docs/measurement.md). With
+  - A budget is a limit on the charged DRAM, in which zram and zswap count too (docs/charged-dram.md). With
     O(mechanism=cgroup), O(state=fitted) lowers the limit of the group to what that leaves; the lowered limit counts as
     this budget.
   - Before the first change, the original state is recorded on the host, in C(dram_budget.json) below

@@ -333,7 +333,7 @@ solotest:
           the time from the intended start; it is an upper bound, and lost requests are in it with the time that they
           had waited. C(lateness) is the client's own delay, from the earliest possible send to the send. C(wakeup) is
           how long a reply had waited in the socket when the client read it. C(server) is a lower bound, what Redis
-          and the machine certainly caused; its rules are in docs/measurement.md. The last two are empty for a Unix
+          and the machine certainly caused; its rules are in docs/latency-rules.md. The last two are empty for a Unix
           socket and a closed loop, which have no time stamps.
         - Each has C(count), C(avg_us), C(min_us), C(p50_us), C(p95_us), C(p99_us), C(p999_us), C(max_us), the exact
           C(sum_ns), C(min_ns), C(max_ns), and C(histogram), the counts in HdrHistogram's compressed V2 encoding.

@@ -29,9 +29,9 @@ ALERTS = yaml.safe_load((DOCS / "headroom-alerts.yml").read_text(encoding="utf-8
 NAME = re.compile(r"\bmemstretch_\w+")
 # Which of the dashboards shows them, and which page names them.
 PLACES = {
-    "runs": ("grafana-dashboard", "results.md"),
-    "densities": ("grafana-dashboard", "results.md"),
-    "headroom": ("headroom-dashboard", "results.md"),
+    "runs": ("grafana-dashboard", "metrics.md"),
+    "densities": ("grafana-dashboard", "metrics.md"),
+    "headroom": ("headroom-dashboard", "metrics.md"),
 }
 
 

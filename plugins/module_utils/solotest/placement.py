@@ -4,7 +4,7 @@
 """The CPUs of the client and of the Redis that it measures.
 
 Placement matters more than any setting of Redis. On the CPU of Redis a request takes a fraction of the time that it
-takes across two CPUs, where the other CPU must be woken first (docs/measurement.md). So the user can choose the
+takes across two CPUs, where the other CPU must be woken first (docs/latency-rules.md). So the user can choose the
 placement, and every result records it.
 """
 

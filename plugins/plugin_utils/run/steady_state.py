@@ -181,7 +181,7 @@ class SteadyState:
         self._phases.append((run, len(rates), changes))
 
     def summary(self) -> dict[str, t.Any] | None:
-        """Return C(steady) of a cell (docs/results.md); None if no series is long enough."""
+        """Return C(steady) of a cell (docs/result-formats.md); None if no series is long enough."""
         found = {name: self._within(name) for name in ("avg_us", "p99_us", "page_ins_within")}
         found["page_ins"] = self._trend_of_page_ins()
         return found if any(found.values()) else None

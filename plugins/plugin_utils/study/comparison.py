@@ -110,7 +110,7 @@ def publish(
 def compare(
     arms: t.Sequence[ArmRuns], prices: t.Mapping[str, t.Any] | None = None
 ) -> tuple[dict[str, t.Any], list[dict[str, CellDetails]]]:
-    """Return the comparison of arms with the first one (docs/results.md), and the data of each arm's charts.
+    """Return the comparison of arms with the first one (docs/result-formats.md), and the data of each arm's charts.
 
     Args:
         arms: the arms to compare.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /*
- * The latencies a second time: written from the rules in docs/measurement.md, with signed numbers and nothing of latency.h,
+ * The latencies a second time: written from the rules in docs/latency-rules.md, with signed numbers and nothing of latency.h,
  * and computed after the run from what crossed the border between engine and kernel (virtual.h). Both must agree in
  * each sample to the nanosecond, and in each slot of each histogram.
  */
@@ -205,7 +205,7 @@ static bool compute_lower(struct sample *samples, size_t count, int64_t period)
     return count > 0 && last_due > samples[0].due && busy >= last_due - samples[0].due;
 }
 
-/* By the table in docs/measurement.md: 256 slots for the values below 256, then 128 for each doubling. */
+/* By the table in docs/latency-rules.md: 256 slots for the values below 256, then 128 for each doubling. */
 static size_t slot_of(int64_t value)
 {
     size_t doublings = 0;
