@@ -106,6 +106,17 @@ def test_a_mistake_is_refused_before_anything_is_touched(fleet, small):
     assert not (fleet.results / "small").exists()
 
 
+def test_check_mode_says_what_would_be_measured_and_writes_nothing(fleet, small):
+    inventory, variables = small
+    outcome = fleet.run_playbook(
+        "--check", "-e", variables(profiles="dram,zram", density_rounds=2), playbook="density", inventory=inventory
+    )
+    assert outcome.status == 0, outcome.output
+    assert outcome.output.count("Density small: ") == 1, outcome.output
+    assert "  up to 8 Redis servers under each profile, in 2 rounds" in outcome.output.splitlines(), outcome.output
+    assert not fleet.results.exists()
+
+
 @pytest.mark.long
 def test_a_size_that_holds_is_said_to(fleet, small):
     inventory, variables = small

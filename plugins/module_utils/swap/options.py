@@ -117,7 +117,10 @@ def read(params: dict[str, t.Any], memory: int, tools: dict[str, str | None]) ->
     kind, file = params["kind"], params["file"] or ""
     check_numbers(params, RANGES)
     if kind == "devices" and not params["devices"]:
-        raise SettingError("devices: the list is empty; kind=devices needs at least one path below /dev/disk/by-id")
+        raise SettingError(
+            "devices: the list is empty; kind=devices needs at least one path below /dev/disk/by-id. Name an empty "
+            "drive, or take kind=file, which needs none (host_tuning_swap: {kind: file}, with swap_space_file_size)"
+        )
     if params["encrypted"]:
         _check_encrypted(kind, params["partitions"], tools)
     if kind == "file" and (not os.path.isabs(file) or os.path.normpath(file) != file or re.search(r"\s", file)):

@@ -56,15 +56,16 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
     paid = cost.prices("prices", options["prices"], options["cost_example"])
     arms = profile_arms("profiles", options["profiles"], at_least=1)
     definition = _definition(arms, options, task.variables)
-    if task.check_mode:
-        return {"changed": False, "profiles": [arm.variables["profile"] for arm in arms]}
     directory, document = choose(
         options["results_dir"], FILE, "density", options["density_id"], definition, options["resume"]
     )
-    checked = site_check.added(document, options["site"])
     machines = machines_of_density(directory, document, task.variables["groups"]["hypervisors"])
-    for line in [*_opening(directory, document, machines), *checked]:
-        Display().display(line)
+    # Not of a task that only checks, because the one that measures follows in the same playbook.
+    if not task.check_mode or task.variables.get("ansible_check_mode"):
+        for line in [*_opening(directory, document, machines), *site_check.added(document, options["site"])]:
+            Display().display(line)
+    if task.check_mode:
+        return {"changed": False, "profiles": [arm.variables["profile"] for arm in arms]}
     with Sequence(directory, FILE, document, True, quiet=True, sets_up=False) as sequence:
         _Ramps(sequence, arms, machines).run()
     document["finished"] = True
