@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from .conftest import RAMP, STRETCHED
+from .conftest import RAMP, STRETCHED, write_inventory
 from .machine import IDLE_LIMITS, KDAMONDS, RECORDS, differences, snapshot, value
 
 
@@ -102,7 +102,7 @@ def test_a_second_playbook_is_refused_until_the_first_has_ended(tune, fleet, tmp
     assert not os.path.exists("/run/memstretch-0/claim.json")
 
 
-def test_a_profile_is_applied_changed_and_restored(tune):
+def test_a_profile_is_applied_changed_and_restored(tune, fleet, tmp_path, monkeypatch):
     before = snapshot()
     predicted = tune("tune", "zram_swap", check=True)
     assert predicted.status == 0 and changed(predicted) > 0, predicted.output
@@ -128,10 +128,14 @@ def test_a_profile_is_applied_changed_and_restored(tune):
     switched = tune("tune", "zram")
     assert switched.status == 0, switched.output
     assert snapshot()["swap"] == ["/dev/zram0"] and not os.path.exists("/var/lib/memstretch/memstretch.swap")
-    other = tune("verify", "swap")
-    assert other.status != 0 and "profile zram is applied to this host" in other.output
+    another = tune("verify", "swap")
+    assert another.status != 0 and "profile zram is applied to this host" in another.output
 
-    restored = tune("restore", "zram")
+    # From another controller, which has neither this inventory nor the files of the first one.
+    other = write_inventory(tmp_path / "hosts.yml", {"hypervisors": {"hosts": {"kvm01": {}}}})
+    with monkeypatch.context() as controller:
+        controller.setitem(fleet.environment, "HOME", str(tmp_path))
+        restored = fleet.run_playbook(playbook="restore", inventory=other)
     assert restored.status == 0, restored.output
     assert differences(before, snapshot()) == {}
     assert changed(tune("restore", "zram")) == 0
