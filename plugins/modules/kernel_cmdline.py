@@ -15,9 +15,10 @@ description:
   - Public. Its options and results stay compatible within a major version.
   - Configures the boot loader to pass given arguments to the kernel, and to drop others, from the next boot on. The
     module never reboots.
-  - On Debian it writes its own drop-in, C(/etc/default/grub.d/zz-memstretch.cfg), and generates the menu with
-    C(grub-mkconfig). The new menu replaces the old one atomically, and only if it is complete and correct for each of
-    this system's kernels.
+  - On Debian and Ubuntu it writes its own drop-in, C(/etc/default/grub.d/zz-memstretch.cfg), and generates the menu
+    with C(grub-mkconfig). The new menu replaces the old one atomically, and only if it is complete and correct for each
+    of this system's kernels. The drop-in is read after those of images for clouds, such as C(50-cloudimg-settings.cfg).
+    A file that is read even later and overrides it is refused by name.
   - On Red Hat and its derivatives it changes the entries with C(grubby).
   - A host that does not boot with these files is refused by name, with what to do there. Such hosts have systemd-boot,
     a unified kernel image or proxmox-boot-tool, or the hypervisor, the network or kexec has started their kernel.
@@ -36,7 +37,8 @@ options:
         gives the reason. With C(grubby) our arguments are taken out of each entry. Those that we removed are added
         again unless another value was set since. Files without any other change are restored byte for byte.
       - V(verified) changes nothing. It fails if the boot menu, or with O(running) the running kernel, does not match
-        O(arguments) and O(removed) or, without these, the record.
+        O(arguments) and O(removed) or, without these, the record. It also fails if the settings of GRUB would give the
+        next kernel that is installed other arguments.
     type: str
     choices: [present, restored, verified]
     default: present
@@ -77,7 +79,9 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Predicts the change and changes nothing. The boot menu is not generated.
+    description:
+      - Predicts the change and changes nothing. The boot menu is not generated; settings of GRUB that would override
+        the drop-in are refused as without check mode.
   diff_mode:
     support: full
     description: Shows the command line of each entry of the boot menu before and after, and the drop-in.

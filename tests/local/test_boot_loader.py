@@ -80,8 +80,9 @@ class Host:
     def _file_system(self, image: pathlib.Path, size: int, place: pathlib.Path) -> str:
         with open(image, "wb") as file:
             file.truncate(size)
-        # With checksums of its metadata, the UUID of a mounted file system cannot be changed.
-        run("mkfs.ext4", "-q", "-m0", "-O^metadata_csum", str(image))
+        # With checksums of its metadata, the UUID of a mounted file system cannot be changed. By default, Ubuntu's
+        # blocks are larger, and so few of them have no journal.
+        run("mkfs.ext4", "-q", "-m0", "-b1024", "-O^metadata_csum", str(image))
         loop = run("losetup", "--find", "--show", str(image))
         self.loops.append(loop)
         # GRUB makes no entry for a root file system on a loop device, so it has another name here.
@@ -184,6 +185,42 @@ def test_a_restored_host_is_as_it_was_byte_for_byte(host):
     assert lines[0] == ["console=ttyS0", "rcu_nocbs=all"] and len(lines) == 3
     assert host.command_line().change() == []
     assert host.files() == before
+
+
+def test_the_settings_of_an_image_for_clouds_are_changed_and_restored(host):
+    """They are read after /etc/default/grub, and override it (stackhpc/ansible-collection-linux, pull request 29)."""
+    drop_ins = host.root / "etc" / "default" / "grub.d"
+    drop_ins.mkdir()
+    cloud = 'GRUB_CMDLINE_LINUX_DEFAULT="console=tty1 console=ttyS0 nohz=on"\nGRUB_TIMEOUT=0\n'
+    (drop_ins / "50-cloudimg-settings.cfg").write_text(cloud, encoding="ascii")
+    run(str(host.generator), "-o", str(host.menu))
+    before = host.files()
+
+    wanted = {"removed": ("console=tty1",)}
+    assert host.command_line("nohz=off", **wanted).change() == []
+    normal, again, recovery = ([word for word in entry.words if "=" in word] for entry in _entries(host))
+    assert normal[1:] == again[1:] == ["console=ttyS0", "nohz=off", "console=ttyS0"]
+    assert recovery[1:] == ["console=ttyS0", "nohz=off"]
+    assert host.command_line("nohz=off", **wanted).menu_problems() == []
+
+    later = drop_ins / "zzz-vendor.cfg"
+    later.write_text("GRUB_CMDLINE_LINUX=vendor=1\n", encoding="ascii")
+    (problem,) = host.command_line("nohz=off", **wanted).menu_problems()
+    assert "the next kernel that is installed would get other arguments: nohz=off is missing" in problem
+    assert f"{later} is read after {drop_ins}/zz-memstretch.cfg" in problem
+    run(str(host.generator), "-o", str(host.menu))
+    assert all("nohz=off" not in entry.words for entry in _entries(host)), "the forecast was right"
+    with pytest.raises(BootLoaderError, match="as it was before, because .*zzz-vendor.cfg is read after"):
+        host.command_line("nohz=off", **wanted).change()
+
+    later.unlink()
+    host.command_line("nohz=off", **wanted).change()
+    assert host.command_line().change() == []
+    assert host.files() == before
+
+
+def _entries(host):
+    return host.command_line().loader.entries()
 
 
 def test_a_file_that_is_only_in_the_journal_is_not_what_the_host_boots(host):

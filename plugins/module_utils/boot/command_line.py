@@ -87,7 +87,13 @@ class CommandLine:
         )
 
     def predicted_entries(self) -> list[Entry]:
-        """Return the entries of the boot menu as they will be after the change."""
+        """Return the entries of the boot menu as they will be after the change.
+
+        Raises CommandLineError if other settings would override ours, so that the change would be refused.
+        """
+        overridden = None if self.restoring else self.loader.overridden(self.arguments, self.removed)
+        if overridden:
+            raise CommandLineError(f"the generated boot menu would be wrong: {overridden}")
         originals = self._data["originals"] if self._data else {}
         return [
             Entry(entry.kernel, " ".join(boot_arguments.changed(entry.words, self.arguments, self.removed)))
@@ -196,6 +202,9 @@ class CommandLine:
             found.append(
                 f"{self.loader.drop_in} was changed: the next kernel that is installed would get other arguments"
             )
+        overridden = self.loader.overridden(self.arguments, self.removed) if drop_in == wanted_drop_in != "" else None
+        if overridden and not wrong:
+            found.append(f"the next kernel that is installed would get other arguments: {overridden}")
         return found
 
     def running_problems(self, running: str) -> list[str]:

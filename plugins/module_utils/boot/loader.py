@@ -15,6 +15,7 @@ import glob
 import hashlib
 import os
 import re
+import shlex
 import stat
 import tempfile
 import typing as t
@@ -121,7 +122,7 @@ def tail(output: str) -> str:
 
 
 class Grub:
-    """GRUB on Debian: grub-mkconfig generates the menu from /etc/default/grub, its drop-ins and /etc/grub.d."""
+    """GRUB of Debian and Ubuntu: grub-mkconfig makes the menu of /etc/default/grub, its drop-ins and /etc/grub.d."""
 
     NAME = "grub"
 
@@ -136,6 +137,7 @@ class Grub:
         self.generator = find_program("grub-mkconfig") or ""
         self.boot = boot
         self.menu = os.path.join(boot, "grub.cfg")
+        self.settings = os.path.join(defaults, "grub")
         self.directory = os.path.join(defaults, "grub.d")
         # Its name sorts after the drop-ins of distributions and clouds, because the last one wins.
         self.drop_in = os.path.join(self.directory, "zz-memstretch.cfg")
@@ -299,11 +301,48 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
             raise BootLoaderError(f"the generated boot menu is wrong: {'; '.join(wrong)}. {self.explain_override()}")
         return menu
 
+    def overridden(self, arguments: t.Sequence[str], removed: t.Sequence[str]) -> str | None:
+        """Explain how other settings override our drop-in in the next menu that is generated; None if they do not.
+
+        Packages and clouds have settings of their own in the directory of our drop-in, and may bring them after us.
+        """
+        wrong = [
+            text
+            for line in self._next_lines(self.wanted_drop_in(arguments, removed))
+            for text in boot_arguments.problems(boot_arguments.words(line), arguments, removed)
+        ]
+        return f"{'; '.join(dict.fromkeys(wrong))}; {self.explain_override()}" if wrong else None
+
+    def _next_lines(self, drop_in: str) -> list[str]:
+        """Return what grub-mkconfig would read for normal entries and, if there are any, for those for recovery.
+
+        Args:
+            drop_in: the text that our drop-in would have.
+        """
+        shell = ["set -e", "exec 3>&1 >&2"]
+        for path in [self.settings, *sorted({*self._drop_ins(), self.drop_in})]:
+            if path == self.drop_in:
+                shell.append(drop_in)
+            elif os.path.exists(path):
+                shell.append(f". {shlex.quote(path)}")
+        shell.append('printf "%s\\n" "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT" >&3')
+        shell.append('[ "$GRUB_DISABLE_RECOVERY" = true ] || printf "%s\\n" "$GRUB_CMDLINE_LINUX" >&3')
+        status, output, errors = run_to_end(self.run_command, ["/bin/sh", "-c", "\n".join(shell)])
+        if status:
+            raise BootLoaderError(
+                f"the settings in {self.settings} and {self.directory} cannot be read: the shell ended with status "
+                f"{status}: {tail(errors)}"
+            )
+        return output.splitlines()
+
+    def _drop_ins(self) -> list[str]:
+        return glob.glob(os.path.join(self.directory, "*.cfg"))
+
     def explain_override(self) -> str:
         """Return a message on the files that may override our drop-in."""
         later = [
             path
-            for path in sorted(glob.glob(os.path.join(self.directory, "*.cfg")))
+            for path in sorted(self._drop_ins())
             if path > self.drop_in and "GRUB_CMDLINE_LINUX" in (read_text(path) or "")
         ]
         if later:
@@ -397,6 +436,10 @@ class Grubby:
         # A kernel that was installed later got its arguments from the others.
         default = next(iter(before.values()), "")
         return [entry.undone(before.get(entry.key, default), ours) for entry in self.entries()]
+
+    def overridden(self, _arguments: t.Sequence[str], _removed: t.Sequence[str]) -> str | None:
+        """Return None: each entry has a command line of its own, which no other setting overrides."""
+        return None
 
     def explain_override(self) -> str:
         """Return a message on the files that may override our arguments."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -56,7 +57,16 @@ class GrubHost:
         self.root_device.write_text("/dev/vda1", encoding="ascii")
         self.generator = root / "grub-mkconfig"
         self.write_generator(GENERATOR)
-        assert run_command([str(self.generator), "-o", str(self.boot / "grub.cfg")])[0] == 0
+        self.generate()
+
+    def generate(self) -> None:
+        """Generate the menu, as update-grub does."""
+        assert run_command([str(self.generator), "-o", str(self.menu)])[0] == 0
+
+    def add_setting(self, name: str, text: str) -> None:
+        """Write a file of another package next to our drop-in."""
+        (self.defaults / "grub.d").mkdir(exist_ok=True)
+        (self.defaults / "grub.d" / name).write_text(text, encoding="utf-8")
 
     def write_generator(self, text: str) -> None:
         self.generator.write_text(
@@ -299,6 +309,84 @@ def test_a_changed_menu_and_a_changed_drop_in_are_reported(host):
 
     assert "rcu_nocbs=all is missing (present: rcu_nocbs=0)" in wrong_menu
     assert wrong_drop_in.startswith(f"{host.defaults}/grub.d/zz-memstretch.cfg was changed")
+
+
+# What the images of Ubuntu for clouds have in /etc/default/grub.d, and a package for crash dumps.
+CLOUD = """# Cloud Image specific Grub settings for Generic Cloud Images
+GRUB_CMDLINE_LINUX_DEFAULT="console=tty1 console=ttyS0"
+GRUB_TIMEOUT=0
+"""
+KDUMP = 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT crashkernel=2G-4G:320M,4G-32G:512M"\n'
+
+
+def test_the_settings_of_a_cloud_are_changed_like_those_of_the_host(host):
+    """Such a file overrides /etc/default/grub, so others that write there change nothing."""
+    host.add_setting("50-cloudimg-settings.cfg", CLOUD)
+    host.add_setting("kdump-tools.cfg", KDUMP)
+    host.generate()
+    before = host.files()
+    assert host.lines() == [
+        "root=/dev/vda1 ro console=ttyS0 console=tty1 console=ttyS0 crashkernel=2G-4G:320M,4G-32G:512M"
+    ]
+
+    wanted = {"arguments": ("rcu_nocbs=all", "crashkernel=512M"), "removed": ("console=tty1",)}
+    command_line = host.command_line(*wanted["arguments"], removed=wanted["removed"])
+    predicted = [sorted(entry.words) for entry in command_line.predicted_entries()]
+    assert command_line.change() == []
+    assert host.lines() == ["root=/dev/vda1 ro console=ttyS0 rcu_nocbs=all crashkernel=512M console=ttyS0"]
+    assert predicted == [sorted(host.lines()[0].split())]
+    assert host.command_line(*wanted["arguments"], removed=wanted["removed"]).menu_problems() == []
+    host.command_line().change()
+    after = host.files()
+    after.pop(str(host.root / "pending"))
+    assert after == before
+
+
+LATER = [
+    ('GRUB_CMDLINE_LINUX="vendor=1"\n', "rcu_nocbs=all is missing"),
+    ('GRUB_CMDLINE_LINUX_DEFAULT="quiet splash"\n', "splash is present"),
+    (
+        'GRUB_CMDLINE_LINUX_DEFAULT="quiet rcu_nocbs=0"\n',
+        r"rcu_nocbs=all is missing \(present: rcu_nocbs=all rcu_nocbs=0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "wrong"), LATER)
+def test_settings_that_would_override_ours_are_refused_in_check_mode_too(host, text, wrong):
+    host.add_setting("zzz-vendor.cfg", text)
+    before = host.files()
+    command_line = host.command_line("rcu_nocbs=all", removed=("splash",))
+    named = f"{wrong}.*zzz-vendor.cfg is read after .*zz-memstretch.cfg and sets GRUB_CMDLINE_LINUX"
+    with pytest.raises(CommandLineError, match=f"the generated boot menu would be wrong: .*{named}"):
+        command_line.predicted_entries()
+    with pytest.raises(BootLoaderError, match=f"as it was before, because the generated boot menu is wrong: .*{named}"):
+        command_line.change()
+    assert host.files() == before
+
+
+# Normal entries would have the argument, those for recovery would not, if there are any.
+NORMAL_ONLY = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet rcu_nocbs=all"\nGRUB_CMDLINE_LINUX=\n'
+
+
+@pytest.mark.parametrize(("text", "wrong"), [*LATER, (NORMAL_ONLY, "rcu_nocbs=all is missing")])
+def test_settings_that_came_later_and_override_ours_are_found_before_the_next_kernel(host, text, wrong):
+    host.command_line("rcu_nocbs=all", removed=("splash",)).change()
+    host.add_setting("zzz-harmless.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX vendor=1"\n')
+    assert host.command_line("rcu_nocbs=all", removed=("splash",)).menu_problems() == []
+    host.add_setting("zzz-vendor.cfg", text)
+    (problem,) = host.command_line("rcu_nocbs=all", removed=("splash",)).menu_problems()
+    assert re.match(f"the next kernel that is installed would get other arguments: .*{wrong}.*zzz-vendor.cfg", problem)
+    if text == NORMAL_ONLY:
+        host.add_setting("vendor.cfg", "GRUB_DISABLE_RECOVERY=true\n")
+        assert host.command_line("rcu_nocbs=all", removed=("splash",)).menu_problems() == []
+
+
+def test_settings_that_a_shell_cannot_read_are_reported(host):
+    host.command_line("rcu_nocbs=all").change()
+    host.add_setting("vendor.cfg", "no-such-command --here\n")
+    with pytest.raises(BootLoaderError, match="(?s)default/grub.d cannot be read: .* status 127: .*no-such-command"):
+        host.command_line("rcu_nocbs=all").menu_problems()
 
 
 def test_a_menu_without_entries_is_reported(host):
