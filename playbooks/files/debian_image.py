@@ -157,9 +157,20 @@ def report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _own_suite() -> str:
+    """Return the release of this Debian. Raises ImageError on other systems, whose archives have no Debian."""
+    system = platform.freedesktop_os_release()
+    if system.get("ID") != "debian":
+        raise ImageError(
+            f"this machine runs {system['PRETTY_NAME']}, whose apt sources have no Debian; build the image on a "
+            "machine that runs Debian, and copy it to this one"
+        )
+    return system.get("VERSION_CODENAME", "")
+
+
 def apt_sources(suite: str, directory: Path = Path("/etc/apt"), here: str = "") -> list[str]:
     """Return the Debian sources of this machine as one-line entries for that suite."""
-    here = here or platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    here = here or _own_suite()
     lines: list[str] = []
     files = [directory / "sources.list", *sorted((directory / "sources.list.d").glob("*"))]
     for file in (file for file in files if file.is_file()):

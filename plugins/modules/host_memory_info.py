@@ -30,7 +30,7 @@ options:
       - V(files) are the contents of C(/proc/meminfo), and those below C(/sys/kernel/mm).
       - V(drives) are the drives that could hold swap, and the objections to the others. These come from the checks by
         which P(memstretch.density.swap_space#module) refuses disks. They read the contents of drives, which needs root
-        and the tools of util-linux.
+        and the tools of util-linux and fdisk.
     type: list
     elements: str
     choices: [record, pressure, log, files, drives]
@@ -516,7 +516,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.kernel_log
 from ansible_collections.memstretch.density.plugins.module_utils.host.memory import gather
 from ansible_collections.memstretch.density.plugins.module_utils.host.pressure import difference, snapshot
 from ansible_collections.memstretch.density.plugins.module_utils.swap.candidates import candidates
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, lacks
 
 ARGUMENTS = {
     "gather": {
@@ -556,8 +556,9 @@ def read_drives(module: AnsibleModule) -> list[dict[str, t.Any]]:
     """Return the drives that could hold swap, and the objections to the others."""
     if os.geteuid() != 0:
         module.fail_json(msg="gather: drives reads the contents of drives, which needs root; set become: true")
-    for tool in ("blkid", "sfdisk", "wipefs"):
-        module.get_bin_path(tool, required=True)
+    missing = [tool for tool in ("blkid", "sfdisk", "wipefs") if not module.get_bin_path(tool)]
+    if missing:
+        module.fail_json(msg="; ".join(map(lacks, missing)))
     return candidates(Guard(module.run_command, HostFiles()))
 
 

@@ -275,22 +275,15 @@ from ansible_collections.memstretch.density.plugins.module_utils.options import 
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import SwapError, areas
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
-from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
+from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, lacks
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import DEFAULTS, read
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import SwapChange, listing
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import Systemd, UnitError
 
 RECORD = "swap_space"
-# Where Debian has each program.
-REQUIRED_TOOLS = {
-    "blkid": "util-linux",
-    "wipefs": "util-linux",
-    "mkswap": "util-linux",
-    "swapon": "mount",
-    "swapoff": "mount",
-}
+REQUIRED_TOOLS = ("blkid", "wipefs", "mkswap", "swapon", "swapoff")
 # Swap on disks needs these, too.
-DISK_TOOLS = {"sfdisk": "fdisk", "partx": "util-linux"}
+DISK_TOOLS = ("sfdisk", "partx")
 # Only some kinds of swap use these.
 OPTIONAL_TOOLS = ("modprobe", "cryptsetup")
 
@@ -342,13 +335,11 @@ def find_tools(module: AnsibleModule, disks: bool) -> dict[str, str | None]:
     Args:
         disks: whether the swap is on disks, or was.
     """
-    required = {**REQUIRED_TOOLS, **DISK_TOOLS} if disks else REQUIRED_TOOLS
+    required = REQUIRED_TOOLS + DISK_TOOLS if disks else REQUIRED_TOOLS
     tools = {name: module.get_bin_path(name) for name in (*required, *OPTIONAL_TOOLS)}
     missing = [name for name in required if not tools[name]]
     if missing and not module.check_mode:
-        raise RefusedError(
-            [f"{name} is missing on this host; Debian has it in the package {required[name]}" for name in missing]
-        )
+        raise RefusedError([lacks(name) for name in missing])
     if module.check_mode:
         # In check mode, the role has not installed it.
         tools["cryptsetup"] = tools["cryptsetup"] or "cryptsetup"

@@ -28,7 +28,7 @@ CHECKS = {
     "transport": "the sshd of the hypervisor must allow what the VMs behind it need (AllowTcpForwarding, PermitOpen)",
     "kvm": "turn on virtualisation in the firmware, or nested virtualisation below, or test emulated VMs "
     "(selftest_emulation: true)",
-    "drives": "the tools of util-linux and root are needed to look at drives (ansible_become: true)",
+    "drives": "root (ansible_become: true) and the tools of util-linux and fdisk are needed to look at drives",
     "profiles": "read the playbook's output above",
     "kernel_arguments": "roles/kernel_cmdline/README.md describes the boot loaders that are supported",
     "masters": "libvirt must answer, and show its VMs to root (ansible_become: true)",

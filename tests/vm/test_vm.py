@@ -53,6 +53,13 @@ def test_sources_of_both_formats_for_another_suite(vm, tmp_path):
         vm.debian_image.apt_sources("trixie", tmp_path, "sid")
 
 
+def test_a_system_that_is_not_debian_has_no_sources(vm, monkeypatch):
+    ubuntu = {"ID": "ubuntu", "PRETTY_NAME": "Ubuntu 24.04.3 LTS", "VERSION_CODENAME": "noble"}
+    monkeypatch.setattr(vm.debian_image.platform, "freedesktop_os_release", lambda: ubuntu)
+    with pytest.raises(vm.VmError, match="runs Ubuntu 24.04.3 LTS, whose apt sources have no Debian; build the image"):
+        vm.debian_image.apt_sources("bookworm")
+
+
 def test_a_drive(vm, tmp_path):
     drive = vm.Drive.parse("nvme:FAST0:1G")
     assert "nvme,serial=FAST0,drive=nvme-FAST0" in drive.arguments(tmp_path)

@@ -55,6 +55,18 @@ SYSTEM_MOUNTS = ("/", "/boot", "/boot/efi", "/usr", "/var", "/efi")
 # udev and monitoring open every disk for a moment; a virtual machine or a database keeps it open.
 _LINGERING_S = 1.0
 
+# Where Debian and Ubuntu have the programs.
+PACKAGES = {
+    "blkid": "util-linux",
+    "mkswap": "util-linux",
+    "modprobe": "kmod",
+    "partx": "util-linux",
+    "sfdisk": "fdisk",
+    "swapoff": "mount",
+    "swapon": "mount",
+    "wipefs": "util-linux",
+}
+
 WHOLE, PARTITIONS, CRYPT, BLANK, FOREIGN, UNKNOWN = "whole", "partitions", "crypt", "blank", "foreign", "unknown"
 
 
@@ -342,13 +354,16 @@ class Guard:
     def table(self, disk: Disk) -> dict[str, t.Any]:
         """Return the disk's partition table as sfdisk lists it. Raises TableError if it cannot be read."""
         if not find_tool("sfdisk"):
-            raise GuardError(
-                f"the partition table of {disk.node} cannot be read without sfdisk (Debian has it in the package fdisk)"
-            )
+            raise GuardError(f"the partition table of {disk.node} cannot be read, because {lacks('sfdisk')}")
         status, output, errors = run_to_end(self.run_command, ["sfdisk", "--json", disk.node])
         if status:
             raise TableError(f"sfdisk cannot read the partition table of {disk.node}: {errors.strip() or status}")
         return {"partitions": [], **json.loads(output)["partitiontable"]}
+
+
+def lacks(name: str) -> str:
+    """Return the message on a system program that is missing."""
+    return f"{name} is missing on this host; Debian and Ubuntu have it in the package {PACKAGES[name]}"
 
 
 def find_tool(name: str) -> str | None:

@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.guard impo
     LABEL,
     Guard,
     find_tool,
+    lacks,
     read_label,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import (
@@ -30,6 +31,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import swap_unit, zram_service
 
 _CONTROL = "/sys/class/zram-control"
+# In /etc/os-release of Ubuntu, and of distributions that take its kernels.
+_OF_UBUNTU = re.compile(r"^ID(_LIKE)?=.*\bubuntu\b", re.MULTILINE)
 # MemTotal differs a little between boots. A device whose size is a share of it is kept if it differs by at most this.
 _SHARE_TOLERANCE = 0.01
 # udev opens a device that has just been released.
@@ -42,12 +45,20 @@ class Zram:
     def __init__(self, guard: Guard) -> None:
         self.guard, self.files = guard, guard.files
 
-    def available(self) -> bool:
-        """Check whether the kernel has zram, loaded or not."""
+    def missing(self) -> str:
+        """Explain why this host has no zram; an empty string if it has, loaded or not."""
         if self.loaded():
-            return True
+            return ""
         modprobe = find_tool("modprobe")
-        return modprobe is not None and self.guard.run_command([modprobe, "--dry-run", "--quiet", "zram"])[0] == 0
+        if modprobe is None:
+            return f"zram is not loaded, and {lacks('modprobe')}"
+        if self.guard.run_command([modprobe, "--dry-run", "--quiet", "zram"])[0] == 0:
+            return ""
+        text = "this kernel has no zram (CONFIG_ZRAM)"
+        if _OF_UBUNTU.search(self.files.text("/etc/os-release") or ""):
+            release = (self.files.text("/proc/sys/kernel/osrelease") or "").strip()
+            text += f"; Ubuntu has the module of its kernels in the package linux-modules-extra-{release}"
+        return text
 
     def loaded(self) -> bool:
         return self.files.exists(_CONTROL)
@@ -126,8 +137,9 @@ class ZramSwap(SwapKind):
         return "none"
 
     def refusals(self) -> list[str]:
-        if not self.zram.available():
-            return ["this kernel has no zram (CONFIG_ZRAM)"]
+        missing = self.zram.missing()
+        if missing:
+            return [missing]
         offered = next((self.zram.algorithms(number) for number in self.zram.numbers()), None)
         if offered is not None and not set(offered) & set(self.options.zram_algorithm):
             wanted = ", ".join(self.options.zram_algorithm)

@@ -149,7 +149,8 @@ def test_only_swap_on_disks_needs_sfdisk(pair, tmp_path):
         result = call_module(inside=lacks, **{"file_size": "16M", **params})
         assert result["changed"] and in_use(), result
         assert call_module(inside=lacks, state="restored")["changed"] and not in_use()
-    missing = "nothing was touched, because:\n- sfdisk is missing on this host; Debian has it in the package fdisk"
+    missing = "sfdisk is missing on this host; Debian and Ubuntu have it in the package fdisk"
+    missing = f"nothing was touched, because:\n- {missing}"
     assert call_module(inside=lacks, **on(pair))["msg"] == missing and not os.path.exists(RECORD)
     swap(**on(pair))
     assert call_module(inside=lacks, state="restored")["msg"] == missing and len(in_use()) == 2

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 import yaml
@@ -62,6 +63,21 @@ def test_the_drives_of_this_machine_are_listed_as_documented(needs_root):
     assert sorted(found) == ["changed", "invocation", "machine", "swap_drives"]
     keys = yaml.safe_load(host_memory_info.RETURN)["swap_drives"]["contains"]
     assert found["swap_drives"] and all(sorted(drive) == sorted(keys) for drive in found["swap_drives"])
+
+
+def test_programs_that_are_missing_are_told_with_their_packages(monkeypatch):
+    """A small system of Ubuntu or Debian has no sfdisk."""
+    module = types.SimpleNamespace(
+        get_bin_path=lambda name: None if name in ("sfdisk", "wipefs") else f"/usr/sbin/{name}",
+        fail_json=lambda msg: sys.exit(msg),
+    )
+    monkeypatch.setattr(host_memory_info.os, "geteuid", lambda: 0)
+    with pytest.raises(SystemExit) as failed:
+        host_memory_info.read_drives(module)
+    assert str(failed.value) == (
+        "sfdisk is missing on this host; Debian and Ubuntu have it in the package fdisk; "
+        "wipefs is missing on this host; Debian and Ubuntu have it in the package util-linux"
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.swap import zram as zram_module
 from ansible_collections.memstretch.density.plugins.module_utils.swap.zram import Zram, ZramSwap
 
 DEVICES = {
@@ -21,7 +22,7 @@ DEVICES = {
 
 def test_devices_with_their_sizes_and_algorithms(make_guard):
     zram = Zram(make_guard(DEVICES))
-    assert zram.loaded() and zram.available()
+    assert zram.loaded() and not zram.missing()
     assert zram.numbers() == [0, 10]
     assert zram.unused() == [0]
     assert (zram.size(10), zram.algorithm(10), zram.algorithms(10)) == (4096000, "lzo", ["lzo"])
@@ -32,6 +33,37 @@ def test_no_device_and_no_module(make_guard):
     zram = Zram(make_guard())
     assert not zram.loaded()
     assert (zram.numbers(), zram.size(0), zram.algorithm(0), zram.algorithms(0)) == ([], 0, None, [])
+
+
+UBUNTU = 'NAME="Ubuntu"\nVERSION_ID="24.04"\nID=ubuntu\nID_LIKE=debian\n'
+MINT = 'NAME="Linux Mint"\nID=linuxmint\nID_LIKE="ubuntu debian"\n'
+EXTRA = "; Ubuntu has the module of its kernels in the package linux-modules-extra-6.8.0-31-generic"
+
+
+@pytest.mark.parametrize(
+    ("system", "package"),
+    [(UBUNTU, EXTRA), (MINT, EXTRA), ('NAME="Debian GNU/Linux"\nID=debian\n# ubuntu\n', ""), (None, "")],
+)
+def test_a_kernel_without_zram_is_told_with_the_package_that_has_it(
+    make_guard, make_options, monkeypatch, system, package
+):
+    """Each kernel of Ubuntu has most drivers in a second package, which its images for clouds do not install."""
+    files = {"/etc/os-release": system} if system else {}
+    guard = make_guard({**files, "/proc/sys/kernel/osrelease": "6.8.0-31-generic\n"})
+    asked = []
+    monkeypatch.setattr(guard, "run_command", lambda command: (asked.append(command[1:]), (1, "", ""))[1])
+    monkeypatch.setattr(zram_module, "find_tool", "/sbin/{}".format)
+    assert ZramSwap(make_options(kind="zram"), guard, {}).refusals() == [
+        "this kernel has no zram (CONFIG_ZRAM)" + package
+    ]
+    assert asked == [["--dry-run", "--quiet", "zram"]]
+
+
+def test_a_host_that_cannot_load_modules_is_told_which_package_can(make_guard, make_options, monkeypatch):
+    monkeypatch.setattr(zram_module, "find_tool", lambda name: None)
+    assert ZramSwap(make_options(kind="zram"), make_guard(), {}).refusals() == [
+        "zram is not loaded, and modprobe is missing on this host; Debian and Ubuntu have it in the package kmod"
+    ]
 
 
 @pytest.mark.parametrize(
