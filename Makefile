@@ -57,7 +57,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 # The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
 # lists how long each lane takes.
 LANES := lint sanity unit client membw report local-user fleet systemd molecule local-root
-LONG_LANES := local-long fleet-long unit-long client-long release host guests redis trixie demo
+LONG_LANES := local-long fleet-long unit-long client-long release host guests redis trixie noble demo
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long test-local lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))
@@ -375,6 +375,13 @@ lane-trixie:
 	$(call install,mmdebstrap git)
 	@echo "== trixie: a bare Debian 13 with the newest Ansible and Python 3.13: static checks, units, the client on Redis 8 and on Valkey"
 	@$(BARE) trixie sh -c 'make test-lint test-sanity test-unit test-client $(VALKEY)'
+
+lane-noble:
+	$(call install,mmdebstrap git)
+	@echo "== noble: a bare Ubuntu 24.04 on the kernel of this machine: units, the client, playbooks on Redis servers, menus of GRUB, disks, the self-test"
+	@$(BARE) noble tests/bare/noble.sh
+	@echo "== noble: roles over a boot of an Ubuntu 24.04 that its own systemd has booted"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd/test_roles.py --suite noble
 
 bench: setup-test ## Measure speed claims and the claims of intervals; needs root (hours, with 1,000 simulated hosts)
 	@$(MAKE) -s -C tests/programs/solotest build/solotest

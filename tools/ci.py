@@ -33,6 +33,7 @@ LONG_LANES = {
     "guests": 20,
     "redis": 19,
     "trixie": 18,
+    "noble": 15,
     "demo": 25,
 }
 

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run commands in a bare Debian: a fresh clone of this checkout on a system with git, make and sudo, and nothing else.
+"""Run commands in a bare system: a fresh clone of this checkout on a Debian or Ubuntu with git, make and sudo only.
 
     python3 tests/bare/bare.py trixie make test-sanity
     python3 tests/bare/bare.py --user bookworm make demo
+    python3 tests/bare/bare.py noble make setup
 
 It shows what the Makefile forgets to install, and tries other versions of Python and Ansible than this machine has.
 The system is a directory tree that lives as long as the command. It shares the kernel, the network and the devices of
@@ -31,6 +32,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 PACKAGES_THERE = ["ca-certificates", "git", "make", "sudo"]
 USER = "tester"
+# A release of Ubuntu comes from Ubuntu's archive. Its keys are a package of Debian 13, and of no earlier Debian.
+UBUNTU = ("noble",)
+UBUNTU_ARCHIVE = ""
+KEYS_SUITE, KEYS_PACKAGE, KEYS = "trixie", "ubuntu-keyring", "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 # How this machine reaches package repositories: name servers, certificates that it trusts, settings of pip.
 SHARED = ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf")
 # Runs as root in namespaces of its own, so that all mounts and processes end with it.
@@ -50,19 +55,39 @@ exec chroot "$@"
 """
 
 
-def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> None:
-    """Install the system, with a user who may use sudo, and further packages."""
+def ubuntu_sources(suite: str) -> list[str]:
+    """Return the sources of a release of Ubuntu as one-line entries."""
+    return [f"deb {UBUNTU_ARCHIVE} {suite}{part} main universe" for part in ("", "-updates", "-security")]
+
+
+def mmdebstrap(
+    variant: str, packages: Sequence[str], suite: str, tree: pathlib.Path, sources: Sequence[str], *options: str
+) -> None:
+    """Install a system, or for the variant C(extract) only take packages apart, from one-line entries of apt."""
     debian_image.run(
         "unshare",
         "--mount",
         "mmdebstrap",
-        "--variant=minbase",
-        f"--include={','.join([*PACKAGES_THERE, *packages])}",
+        f"--variant={variant}",
+        f"--include={','.join(packages)}",
+        *options,
         suite,
         tree,
         "-",
-        text="\n".join(debian_image.apt_sources(suite)) + "\n",
+        text="\n".join(sources) + "\n",
     )
+
+
+def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> None:
+    """Install the system, with a user who may use sudo, and further packages."""
+    if suite in UBUNTU:
+        keys = tree.with_name(f"{tree.name}-keys")
+        mmdebstrap("extract", [KEYS_PACKAGE], KEYS_SUITE, keys, debian_image.apt_sources(KEYS_SUITE))
+        sources = ubuntu_sources(suite)
+        options = [f"--keyring={keys / KEYS}", "--include=apt"]  # Ubuntu's minimum has none
+    else:
+        sources, options = debian_image.apt_sources(suite), []
+    mmdebstrap("minbase", [*PACKAGES_THERE, *packages], suite, tree, sources, *options)
     for name in SHARED:
         if (pathlib.Path("/") / name).is_file():
             shutil.copy(pathlib.Path("/") / name, tree / name)
@@ -93,7 +118,7 @@ def main() -> int:
     """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--user", action="store_true", help="run the command as a user who may use sudo, not as root")
-    parser.add_argument("suite", help="code name of the Debian release, such as bookworm or trixie")
+    parser.add_argument("suite", help="code name of the release: bookworm or trixie of Debian, noble of Ubuntu")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="the command and its arguments")
     options = parser.parse_args()
     if not options.command:

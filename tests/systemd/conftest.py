@@ -75,12 +75,16 @@ class Host:
         return self.machine.run("find", "/etc", "/var/lib", "-name", "*memstretch*")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--suite", default="bookworm", help="release of the booted machine: bookworm, or noble of Ubuntu")
+
+
 @pytest.fixture(scope="session")
-def host(needs_root: None) -> t.Iterator[Host]:
+def host(needs_root: None, pytestconfig: pytest.Config) -> t.Iterator[Host]:
     """Boot a machine. Before that, restore what a killed lane has left."""
     for left in Machine.left():
         put_back(left)
-    machine = Machine.install()
+    machine = Machine.install(pytestconfig.getoption("suite"))
     try:
         machine.boot()
         yield Host(machine)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Debian 12 that is booted by its own systemd in namespaces of this machine, so it runs at native speed.
+"""A system that is booted by its own systemd in namespaces of this machine, so it runs at native speed.
 
 Its processes, mounts, names and control groups are its own. It shares kernel and network with this machine, and so
 memory, swap, kernel settings and ports. Its user has a sudo password, a umask of 0002, no /usr/sbin in the path, as
@@ -138,12 +138,12 @@ class Machine:
         self.process: subprocess.Popen[bytes] | None = None
 
     @classmethod
-    def install(cls) -> Machine:
-        """Install a new machine in a directory that every user can enter."""
+    def install(cls, suite: str) -> Machine:
+        """Install a new machine with a release of Debian or Ubuntu, in a directory that every user can enter."""
         machine = cls(pathlib.Path(tempfile.mkdtemp(dir=PLACE, prefix=PREFIX)))
         machine.path.chmod(0o755)
         try:
-            bare.install("bookworm", machine.tree, PACKAGES)
+            bare.install(suite, machine.tree, PACKAGES)
             machine._configure()
         except BaseException:
             machine.remove()
