@@ -41,6 +41,8 @@ SHARED = ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf"
 # Runs as root in namespaces of its own, so that all mounts and processes end with it.
 ENTER = """\
 set -eu
+# A mount of its own, so that programs there can make namespaces of mounts.
+mount --bind "$1" "$1"
 mount --rbind /sys "$1/sys"
 mount --rbind /dev "$1/dev"
 mount -t proc proc "$1/proc"
