@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 
 # Debian packages: what the main job needs, and what the tests need in addition.
 PACKAGES := python3 python3-venv gcc libc6-dev libhiredis-dev libnuma-dev libssl-dev redis-server
-TEST_PACKAGES := $(PACKAGES) git make clang iproute2 openssl valgrind shellcheck
+TEST_PACKAGES := $(PACKAGES) git make clang iproute2 openssh-client openssl valgrind shellcheck
 # clang's sanitizers and libFuzzer; Debian 12 and 13 have them under this name.
 TEST_PACKAGES += libclang-rt-dev
 # Real file systems, LVM and encryption, so that the role swap_space can refuse disks that hold them.

@@ -46,11 +46,12 @@ def test_an_assertion_that_failed_is_one_line(callback, capsys):
     data = {
         "assertion": "x is defined",
         "evaluated_to": False,
+        "changed": False,
         "msg": "Task failed: Action failed: x: give it",
         "failed": True,
     }
     callback.v2_runner_on_failed(task_result("a", data, "ansible.builtin.assert"))
-    assert capsys.readouterr().out.splitlines()[-1] == 'fatal: [a]: FAILED! => {"msg": "x: give it"}'
+    assert capsys.readouterr().out.splitlines()[-1] == 'fatal: [a]: FAILED! => {"changed": false, "msg": "x: give it"}'
 
 
 RESCUED = """

