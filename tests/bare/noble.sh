@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-3.0-or-later
-# What is tried on a bare Ubuntu, as root, in a clone: plugins, the client, playbooks, and what touches GRUB, packages and disks, where Ubuntu differs from Debian.
+# What is tried on a bare Ubuntu, as root, in a clone: units, the client, playbooks, and what touches GRUB, packages and disks, where Ubuntu differs from Debian.
 set -euo pipefail
 export ANSIBLE_CONFIG=$PWD/ansible.cfg
-make setup-test
-.venv/bin/python -m pytest tests/unit/plugins -n 2 -m "not long"
-make test-client test-local-user
+make test-unit test-client test-local-user
 .venv/bin/python -m pytest tests/local/test_boot_loader.py tests/local/test_packages.py tests/local/swap -n 2 -m "root and not long"
 
 # A run whose role installs Ubuntu's Redis. A noisy machine must not fail it, so the objective is one that every machine meets.
