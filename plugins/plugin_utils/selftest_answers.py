@@ -39,9 +39,12 @@ _OTHER_MASTER = (
 # The lanes run on these (docs/support.md).
 _TESTED = {("debian", "12"), ("debian", "13")}
 _SUPPORT = "docs/support.md says what is tested on which system"
-# An Ubuntu of today: what its users ask first.
+# The lane noble runs on the packages of this one, on another kernel.
+_PACKAGES_TESTED = ("ubuntu", "24.04")
+# What users of Ubuntu ask first.
 _UBUNTU = (
-    "its packages have Debian's names, and AppArmor confines the VMs of libvirt to images that their definitions name"
+    "its packages have Debian's names, zram may need linux-modules-extra, and AppArmor confines the VMs of libvirt to "
+    "images that their definitions name"
 )
 _PROXMOX = (
     "its QEMU conflicts with that of Debian, so the role vm_fleet cannot install libvirt there; list the guests in the "
@@ -119,7 +122,8 @@ def _system(system: _Document) -> dict[str, t.Any]:
     if (name, version) in _TESTED:
         return _answer(what, True)
     known = f"{name} {version}".strip() or "this system, which has no /etc/os-release,"
-    return _answer(what, None, f"{known} was not tried" + (f": {_UBUNTU}" if name == "ubuntu" else ""), _SUPPORT)
+    tried = "was tried without its kernel and libvirt" if (name, version) == _PACKAGES_TESTED else "was not tried"
+    return _answer(what, None, f"{known} {tried}" + (f": {_UBUNTU}" if name == "ubuntu" else ""), _SUPPORT)
 
 
 def _reboot(system: _Document) -> dict[str, t.Any]:

@@ -25,7 +25,12 @@ def answers(os=None, **judged):
         (DEBIAN, True, ""),
         ({**DEBIAN, "version": "13"}, True, ""),
         ({**DEBIAN, "version": "11"}, None, "debian 11 was not tried"),
-        ({**DEBIAN, "id": "ubuntu", "version": "24.04"}, None, "ubuntu 24.04 was not tried: its packages have"),
+        (
+            {**DEBIAN, "id": "ubuntu", "version": "24.04"},
+            None,
+            "ubuntu 24.04 was tried without its kernel and libvirt: its packages have",
+        ),
+        ({**DEBIAN, "id": "ubuntu", "version": "22.04"}, None, "ubuntu 22.04 was not tried: its packages have"),
         (
             {**DEBIAN, "proxmox": "pve-manager/8.4.10/293f4abc4b22fa08 (running kernel: 6.8.12-13-pve)"},
             None,
