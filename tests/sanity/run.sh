@@ -36,8 +36,10 @@ done
 export PATH="$path"
 
 # It would download the script that installs pip from a site of its own, if it did not find it in its cache. What the
-# cache calls that script depends on the version of ansible-test, so that ansible-test is asked.
+# cache calls that script depends on the version of ansible-test, so that ansible-test is asked. Each of its seven virtual
+# environments gets a copy of our pip, since ensurepip takes three seconds.
 "$bin/python" - <<'PYTHON'
+import importlib.util
 import pathlib
 import re
 import sys
@@ -50,11 +52,12 @@ source = pathlib.Path(ansible_test.__file__).parent / "_util/target/setup/requir
 name = re.search(r"expanduser\('([^']*get_pip_%s\.py)' % pip_version\.replace\(\"\.\", \"_\"\)\)", source.read_text())
 if name is None:
     sys.exit(f"{source} no longer says how ansible-test caches the script that installs pip; adapt tests/sanity/run.sh to it")
+(pip,) = importlib.util.find_spec("pip").submodule_search_locations
 for minor in range(6, 20):  # the version of pip may depend on that of Python
     version = get_venv_packages(types.SimpleNamespace(version=f"3.{minor}"))["pip"]
     script = pathlib.Path(name[1] % version.replace(".", "_")).expanduser()
     script.parent.mkdir(parents=True, exist_ok=True)
-    script.write_text("import ensurepip\nensurepip.bootstrap()\n")
+    script.write_text(f"import shutil, sysconfig\nshutil.copytree({pip!r}, sysconfig.get_path('purelib') + '/pip')\n")
 PYTHON
 
 cd "$copy"
