@@ -299,10 +299,11 @@ def test_nobody_else_can_hold_the_lock_of_an_installation(needs_root, tmp_path):
     apt.parent.mkdir()
     apt.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
     apt.chmod(0o755)
-    pip = checkout / ".venv" / "bin" / "pip"
-    pip.parent.mkdir()
-    pip.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
-    pip.chmod(0o755)
+    (checkout / ".venv" / "bin").mkdir()
+    for name in ("pip", "python"):
+        program = checkout / ".venv" / "bin" / name
+        program.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+        program.chmod(0o755)
     environment = {**os.environ, "PATH": f"{apt.parent}:{os.environ['PATH']}"}
     with open(checkout / "Makefile", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
