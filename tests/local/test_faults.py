@@ -113,7 +113,9 @@ def test_a_host_that_is_down_is_the_last_line_with_what_to_do(fleet):
     outcome = fleet.run_playbook(inventory=inventory)
     last = outcome.output.strip().splitlines()[-1]
     assert outcome.status != 0 and last.startswith("[ERROR]: b: "), outcome.output
-    assert holds(last, ["Connection refused", "Check that the host is on", "run the same command again"])
+    # On a busy machine Ansible may see that ssh reads nothing more before it has read why.
+    assert "Connection refused" in last or "Broken pipe" in last, last
+    assert holds(last, ["Check that the host is on", "run the same command again"])
 
 
 def test_data_that_do_not_fit_into_the_machine_are_refused_before_the_fill(fleet):
