@@ -32,6 +32,8 @@ TEST_PACKAGES += exfat-fuse exfatprogs
 BENCH_PACKAGES := gcc likwid mbw sysbench virtinst
 # For the role writeback_benchmark.
 TEST_PACKAGES += fio
+# For hosts whose sudo asks for a password. Root may have none.
+TEST_PACKAGES += sudo
 # A master whose clones get a TPM each.
 FLEET_PACKAGES := swtpm swtpm-tools
 # Ramps of containers. Debian's crun refuses control groups of version 1 beside some of version 2, runc does not.
