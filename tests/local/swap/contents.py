@@ -27,7 +27,7 @@ def _mounted_overwrite(disk):
         )
 
 
-@situation("Btrfs, mounted")
+@situation("Btrfs, mounted", size=112 * MIB)
 def _mounted_btrfs(disk):
     run("mkfs.btrfs", "-q", "-f", disk.node)
     with mounted(disk.node, "-o", "ro") as directory:
@@ -68,13 +68,13 @@ def _xfs(disk):
     yield Attempt(disk.params(), "holds xfs.*overwrite")
 
 
-@situation("Btrfs member, not mounted")
+@situation("Btrfs member, not mounted", size=112 * MIB)
 def _btrfs(disk):
     run("mkfs.btrfs", "-q", "-f", disk.node)
     yield Attempt(disk.params(), "holds btrfs.*overwrite")
 
 
-@situation("ZFS member")
+@situation("ZFS member", size=112 * MIB)
 def _zfs(disk):
     # Debian has no ZFS. These are the uberblocks of the first label, by which libblkid recognises it.
     for number in range(8):
@@ -164,7 +164,7 @@ def _drbd(disk):
 
 @situation("GPT with only its backup header")
 def _gpt_backup(disk):
-    disk.partition("gpt", "size=32MiB")
+    disk.partition("gpt", "size=24MiB")
     run("partx", "--delete", disk.node)
     disk.write(0, bytes(MIB))
     yield Attempt(disk.params(), "holds gpt, a partition table that sfdisk cannot read.*overwrite")
@@ -202,13 +202,13 @@ def _luks(disk):
 
 @situation("GPT with a blank partition")
 def _gpt(disk):
-    disk.partition("gpt", "size=32MiB")
+    disk.partition("gpt", "size=24MiB")
     yield Attempt(disk.params(), "holds gpt with 1 partitions.*overwrite")
 
 
 @situation("MBR with a blank partition")
 def _mbr(disk):
-    disk.partition("dos", "size=32MiB")
+    disk.partition("dos", "size=24MiB")
     yield Attempt(disk.params(), "holds MBR with 1 partitions.*overwrite|holds MBR.*overwrite")
 
 
@@ -220,7 +220,7 @@ def _gpt_empty(disk):
 
 @situation("GPT, a partition of it mounted")
 def _partition_mounted(disk):
-    node = disk.partition("gpt", "size=64MiB")
+    node = disk.partition("gpt", "size=24MiB")
     run("mkfs.ext4", "-q", "-F", node)
     with mounted(node, "-o", "ro,noload") as directory:
         yield Attempt(
@@ -230,21 +230,21 @@ def _partition_mounted(disk):
 
 @situation("GPT with our partition's name, and a file system in it")
 def _our_name(disk):
-    node = disk.partition("gpt", 'size=64MiB, name="memstretch-swap"')
+    node = disk.partition("gpt", 'size=24MiB, name="memstretch-swap"')
     run("mkfs.ext4", "-q", "-F", node)
     yield Attempt(disk.params(partitions=1), "holds gpt, ext4.*overwrite")
 
 
 @situation("GPT with the name of our encrypted partition, and a file system in it")
 def _our_encrypted_name(disk):
-    node = disk.partition("gpt", 'size=64MiB, name="memstretch-crypt"')
+    node = disk.partition("gpt", 'size=24MiB, name="memstretch-crypt"')
     run("mkfs.ext4", "-q", "-F", "-L", "precious", node)
     yield Attempt(disk.params(), "holds gpt, ext4 .label precious.*overwrite")
 
 
 @situation("GPT with the name of our encrypted partition, a file system in it, and the kernel does not show it")
 def _our_encrypted_name_hidden(disk):
-    node = disk.partition("gpt", 'size=64MiB, name="memstretch-crypt"')
+    node = disk.partition("gpt", 'size=24MiB, name="memstretch-crypt"')
     run("mkfs.ext4", "-q", "-F", node)
     run("partx", "--delete", disk.node)
     yield Attempt(disk.params(), "holds gpt, ext4.*overwrite")
@@ -252,7 +252,7 @@ def _our_encrypted_name_hidden(disk):
 
 @situation("partition table lost, its first file system still there")
 def _lost_table(disk):
-    node = disk.partition("gpt", "size=64MiB")
+    node = disk.partition("gpt", "size=24MiB")
     run("mkfs.ext4", "-q", "-F", node)
     run("partx", "--delete", disk.node)
     disk.write(0, bytes(MIB))

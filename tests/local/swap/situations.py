@@ -139,7 +139,7 @@ def _double(disk):
 
 @situation("a partition")
 def _partition(disk):
-    node = disk.partition("gpt", "size=64MiB")
+    node = disk.partition("gpt", "size=24MiB")
     with link(node, "situation-part1") as path:
         yield Attempt(disk.params(devices=[path], overwrite=[path]), "is a partition.*No option allows that")
 
@@ -218,7 +218,7 @@ RACES: dict[str, Race] = {
         lambda disk: run("mkfs.ext4", "-q", "-F", disk.node), "has changed since it was checked, it now holds ext4;"
     ),
     "a partition table appears between check and write": Race(
-        lambda disk: disk.partition("gpt", "size=32MiB"),
+        lambda disk: disk.partition("gpt", "size=24MiB"),
         "has changed since it was checked, it now holds gpt with 1 partitions;",
     ),
     "foreign swap appears between check and write": Race(

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import pytest
 from situations import RACES, race, try_race, try_situation
-from trial import SITUATIONS, CannotMakeError, call_module, fingerprint, run
+from trial import MIB, SITUATIONS, SIZES, CannotMakeError, call_module, fingerprint, run
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_situation_is_refused_and_leaves_the_disk_as_it_was(disks, name):
     try:
-        try_situation(disks(), name)
+        try_situation(disks(size=SIZES[name]), name)
     except CannotMakeError as error:
         pytest.skip(f"this machine cannot make the situation: {error}")
 
 
 @pytest.mark.parametrize("name", RACES)
 def test_disk_that_changes_between_check_and_write_is_refused(disks, name):
-    try_race(disks(), name)
+    try_race(disks(size=32 * MIB), name)
 
 
 def test_named_content_that_changes_between_check_and_write_is_refused(disks):

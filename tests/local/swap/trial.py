@@ -232,13 +232,16 @@ class TrialDisk:
 
 
 SITUATIONS: dict[str, t.Callable[[TrialDisk], t.ContextManager[Attempt]]] = {}
+# What the disk of a situation must have. Each attempt reads all of it.
+SIZES: dict[str, int] = {}
 
 
-def situation(name: str) -> t.Callable:
+def situation(name: str, size: int = 32 * MIB) -> t.Callable:
     """Register a situation: a generator that makes it, yields the attempt, and undoes it."""
 
     def register(function: t.Callable) -> t.Callable:
         SITUATIONS[name] = contextlib.contextmanager(function)
+        SIZES[name] = size
         return function
 
     return register
