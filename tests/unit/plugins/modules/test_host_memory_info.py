@@ -69,9 +69,13 @@ def test_the_drives_of_this_machine_are_listed_as_documented(needs_root):
 
 def test_programs_that_are_missing_are_told_with_their_packages(monkeypatch):
     """A small system of Ubuntu or Debian has no sfdisk."""
+
+    def fail_json(msg):
+        sys.exit(msg)
+
     module = types.SimpleNamespace(
         get_bin_path=lambda name: None if name in ("sfdisk", "wipefs") else f"/usr/sbin/{name}",
-        fail_json=lambda msg: sys.exit(msg),
+        fail_json=fail_json,
     )
     monkeypatch.setattr(host_memory_info.os, "geteuid", lambda: 0)
     with pytest.raises(SystemExit) as failed:
