@@ -135,7 +135,7 @@ endef
 # As many of the servers of inventories/local as there are CPUs: more would wait for CPUs, and not for memory.
 DEMO_FLEET = $(if $(filter inventories/local/%,$(INVENTORY)),-e fleet_size=$(shell n=$$(nproc); echo $$((n < 4 ? n : 4))))
 ifeq ($(SUDO),)
-demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (7 minutes)
+demo: setup ## As root: how many more Redis fit into this DRAM; otherwise: the main job on an untouched machine (4 to 7 minutes)
 	$(call as_root,$(BIN)/ansible-playbook -i inventories/demo/hosts.yml playbooks/demo.yml $(DEMO))
 
 restore: setup ## Restore the machine after a demo that was killed
