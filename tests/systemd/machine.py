@@ -44,7 +44,8 @@ GROUPS = pathlib.Path("/sys/fs/cgroup")
 # The hierarchy of version 1 in which it stays in the root group: in a group below, the kernel would give no real-time
 # priority (CONFIG_RT_GROUP_SCHED).
 CPU = "cpu"
-# It must not manage the terminals, devices, crash dumps and formats of programs of this machine, nor download anything or listen on a port.
+# It must not manage the terminals, devices, crash dumps and formats of programs of this machine, nor download anything
+# or listen on a port.
 MASKED = [
     "getty.target",
     "motd-news.timer",
