@@ -381,7 +381,7 @@ lane-trixie:
 
 lane-noble:
 	$(call install,mmdebstrap git)
-	@echo "== noble: a bare Ubuntu 24.04 on the kernel of this machine: units, the client, playbooks on Redis servers, menus of GRUB, disks, the self-test"
+	@echo "== noble: a bare Ubuntu 24.04 on the kernel of this machine: units of what runs on hosts, the client, playbooks on Redis servers, menus of GRUB, disks, the self-test"
 	@$(BARE) noble tests/bare/noble.sh
 	@echo "== noble: roles over a boot of an Ubuntu 24.04 that its own systemd has booted"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd/test_roles.py --suite noble
