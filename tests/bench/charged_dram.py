@@ -37,16 +37,26 @@ def write(path: str, value: object) -> None:
     pathlib.Path(path).write_text(str(value), encoding="ascii")
 
 
-def build(directory: str) -> str:
+def build(directory: str, hiredis: str = "-lhiredis") -> str:
+    """Build the client and return its path.
+
+    Args:
+        hiredis: the argument of the compiler for this library.
+    """
     client = f"{directory}/solotest"
     sources = [ROOT / "files" / "solotest.c", *sorted((ROOT / "files" / "solotest").glob("*.c"))]
-    subprocess.run(["cc", "-std=c11", "-O2", "-o", client, *sources, "-lhiredis", "-lm"], check=True)
+    subprocess.run(["cc", "-std=c11", "-O2", "-o", client, *sources, hiredis, "-lm"], check=True)
     return client
 
 
+def start_in(group: str, words: list[str], stdout: int = subprocess.DEVNULL) -> subprocess.Popen:
+    """Start a program in a control group."""
+    script = 'echo 0 > "$0"/cgroup.procs && exec "$@"'
+    return subprocess.Popen(["sh", "-c", script, group, *words], stdout=stdout)
+
+
 def start(group: str, port: int) -> subprocess.Popen:
-    script = f"echo 0 > {group}/cgroup.procs && exec redis-server --port {port} --save '' --dir /tmp"
-    return subprocess.Popen(["sh", "-c", script], stdout=subprocess.DEVNULL)
+    return start_in(group, ["redis-server", "--port", str(port), "--save", "", "--dir", "/tmp"])
 
 
 def measure(client: str, group: str, charged: ChargedDram) -> tuple[int, int, int]:

@@ -22,6 +22,12 @@ CLIENT_SECTIONS = {"client": "All parts", "client_fill": "Fill"}
 BUSY = 0.7  # load average; it still includes some work from before the start
 
 
+def cpu_model() -> str:
+    """Return the name of this machine's CPUs. That of an emulated one says so."""
+    model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+    return model.group(1) if model else platform.machine()
+
+
 def describe(load, idle=True):
     """Return the lines about the machine.
 
@@ -29,11 +35,10 @@ def describe(load, idle=True):
         load: the load average at the start.
         idle: whether to name what idle CPUs do.
     """
-    model = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     busy = " (busy with other work: absolute figures are not reliable)" if load > BUSY else ""
     idle = "; idle CPUs do not sleep" if idle and stays_awake(HostFiles()) else ""
     return (
-        f"- CPU: {model.group(1) if model else platform.machine()}, {len(os.sched_getaffinity(0))} usable CPUs{idle}\n"
+        f"- CPU: {cpu_model()}, {len(os.sched_getaffinity(0))} usable CPUs{idle}\n"
         f"- kernel: {platform.release()}\n"
         f"- load average at the start: {load:.2f}{busy}\n\n"
     )

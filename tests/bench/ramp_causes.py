@@ -106,10 +106,10 @@ class Hogs:
 
 
 @contextlib.contextmanager
-def zram():
-    """Swap in a zram device."""
+def zram(size: int = 1024 * MIB):
+    """Swap in a zram device that holds so many bytes."""
     number = pathlib.Path("/sys/class/zram-control/hot_add").read_text(encoding="ascii").strip()
-    charged_dram.write(f"/sys/block/zram{number}/disksize", 1024 * MIB)
+    charged_dram.write(f"/sys/block/zram{number}/disksize", size)
     try:
         with swap(f"/dev/zram{number}"):
             yield f"/dev/zram{number}"
@@ -119,10 +119,10 @@ def zram():
 
 
 @contextlib.contextmanager
-def swap(device: str):
+def swap(device: str, priority: int = 1000):
     """Use a device as swap."""
     subprocess.run(["mkswap", device], check=True, capture_output=True)
-    subprocess.run(["swapon", "--priority", "1000", device], check=True)
+    subprocess.run(["swapon", "--priority", str(priority), device], check=True)
     try:
         yield
     finally:
