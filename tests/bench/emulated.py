@@ -6,7 +6,6 @@ The image is that of tests/vm, built once. The machine has one CPU, boots for ea
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import shlex
@@ -69,7 +68,7 @@ def run(program: str, arguments: t.Sequence[str]) -> t.Iterator[str]:
 
 def _copy(machine: Machine) -> None:
     """Copy the sources of a bench, and the client, which is built here: an emulated compiler takes minutes."""
-    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as opened:
+    with tempfile.TemporaryDirectory() as directory:
         # The library of the other Debian has another name.
         client = charged_dram.build(directory, "-l:libhiredis.a")
         packed = pathlib.Path(directory, "sources.tar.gz")
@@ -77,8 +76,8 @@ def _copy(machine: Machine) -> None:
             for source in SOURCES:
                 archive.add(ROOT / source, f"density/{source}", filter=_without_bytecode)
             archive.add(client, "solotest")
-        file = opened.enter_context(packed.open("rb"))
-        subprocess.run(machine.ssh_command("tar -xzf - -C /root"), stdin=file, check=True)
+        with packed.open("rb") as file:
+            subprocess.run(machine.ssh_command("tar -xzf - -C /root"), stdin=file, check=True)
     path = pathlib.PurePosixPath(_THERE, _COLLECTION)
     _in(machine, f"mkdir -p {path.parent} && ln -s {_THERE} {path}")
 
