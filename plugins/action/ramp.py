@@ -47,7 +47,8 @@ _POLL_S = 2.0
 # A conductor that has written nothing for so long is dead: its longest window takes less.
 _SILENT_SECONDS = 4000.0
 # It ends everything within this time, and VMs and containers within the second one.
-_END_SECONDS, _SLOW_END_SECONDS = 20.0, 200.0
+_END_SECONDS = 20.0
+_SLOW_END_SECONDS = 200.0
 # What is removed at the end can be no other directory of the host.
 _DIRECTORY = re.compile(r"(/[\w-]+)+/memstretch-[0-9]+/ramp-\w+", re.ASCII)
 _JOB = Fields({"path": AbsolutePath(), "pid": Whole(2, 2**31 - 1)})
