@@ -59,7 +59,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 # The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
 # lists how long each lane takes.
 LANES := lint sanity unit client membw report local-user fleet systemd molecule local-root
-LONG_LANES := local-long fleet-long unit-long client-long release host guests redis trixie noble demo
+LONG_LANES := local-long fleet-long unit-long client-long release guests noble host redis trixie demo
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long test-local lint bench clean \
 	$(addprefix test-,$(LANES) $(LONG_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES))

@@ -29,11 +29,11 @@ LONG_LANES = {
     "unit-long": 1,
     "client-long": 3,
     "release": 9,
-    "host": 30,
     "guests": 20,
+    "noble": 15,
+    "host": 30,
     "redis": 19,
     "trixie": 18,
-    "noble": 15,
     "demo": 25,
 }
 
