@@ -37,6 +37,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
+def bytecode_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the environment of playbooks that keep byte code and the zip files of modules.
+
+    All workers of pytest-xdist share the cache.
+    """
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode"
+    (cache / "modules").mkdir(parents=True, exist_ok=True)
+    loader = pathlib.Path(__file__).with_name("bytecode_cache")
+    return {"PYTHONPATH": str(loader), "TEST_BYTECODE_CACHE": str(cache)}
+
+
+@pytest.fixture(scope="session")
 def needs_root() -> None:
     """Whatever uses this fixture gets the mark root, so that an ordinary user's lanes run it with sudo."""
     if os.geteuid() != 0:

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,10 @@ import typing as t
 import ansible
 import pytest
 import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+
+import lab as lab_tool
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PROGRAMS = pathlib.Path(sys.executable).parent
@@ -53,10 +58,12 @@ class Hypervisor:
 
     def __init__(self, name: str, environment: dict[str, str]) -> None:
         self.name, self.environment = name, environment
+        self._lab = lab_tool.Hypervisor(name)
+        self._lab.directory = pathlib.Path(environment["LAB_DIRECTORY"]) / name
 
     def run(self, *words: str, text: str | None = None) -> str:
         done = subprocess.run(
-            [sys.executable, str(LAB_TOOL), "exec", self.name, *words],
+            self._lab.inside(*words),
             env=self.environment,
             input=text,
             stdout=subprocess.PIPE,
@@ -71,7 +78,7 @@ class Hypervisor:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command without waiting for its end."""
         return subprocess.Popen(
-            [sys.executable, str(LAB_TOOL), "exec", self.name, *words],
+            self._lab.inside(*words),
             env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -101,16 +108,28 @@ class Hypervisor:
 
 
 class Lab:
-    """Hypervisors of the lab, and playbooks and modules that run on them."""
+    """Hypervisors of the lab, and playbooks and modules that run on them.
 
-    def __init__(self, path: pathlib.Path, names: tuple[str, ...]) -> None:
+    Args:
+        path: its directory, which the user of the VMs may enter.
+        names: of the hypervisors.
+        kept: the environment of a Python that keeps byte code, here and on the hypervisors.
+    """
+
+    def __init__(self, path: pathlib.Path, names: tuple[str, ...], kept: dict[str, str]) -> None:
         self.path = path
         self.environment = {
             **os.environ,
+            **kept,
             "LAB_DIRECTORY": str(path / "lab"),
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
         }
+        self._python = path / "python3"
+        # The system's, because it has libvirt.
+        words = [*(f"{name}={value}" for name, value in kept.items()), "/usr/bin/python3"]
+        self._python.write_text(f'#!/bin/sh\nexec env {shlex.join(words)} "$@"\n', encoding="utf-8")
+        self._python.chmod(0o755)
         self.up(*names)
         self.hypervisors = [Hypervisor(name, self.environment) for name in names]
 
@@ -163,7 +182,7 @@ class Lab:
             "hosts": {each.name: {} for each in self.hypervisors[:hypervisors]},
             "vars": {
                 "ansible_ssh_common_args": f"-F {self.path}/lab/ssh_config",
-                "ansible_python_interpreter": "/usr/bin/python3",
+                "ansible_python_interpreter": str(self._python),
                 "vm_fleet_name": FLEET,
                 "vm_fleet_image": f"{IMAGES}/golden/blank.qcow2",
                 "vm_fleet_memory": "64M",
@@ -253,7 +272,7 @@ def define_foreign_vm(lab: Lab, name: str, uuid: str = FOREIGN_UUID, devices: st
 
 
 @pytest.fixture(scope="session")
-def shared_lab() -> t.Iterator[Lab]:
+def shared_lab(bytecode_environment: dict[str, str]) -> t.Iterator[Lab]:
     if os.geteuid():
         pytest.fail("namespaces and libvirtd need root")
     # Not one of pytest's own directories: the user of the VMs cannot enter those, and another pytest may remove them.
@@ -263,7 +282,7 @@ def shared_lab() -> t.Iterator[Lab]:
     golden.mkdir()
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(golden / "blank.qcow2"), "1G"], check=True)
     try:
-        yield Lab(path, ("try1", "try2"))
+        yield Lab(path, ("try1", "try2"), bytecode_environment)
     finally:
         subprocess.run(
             [sys.executable, str(LAB_TOOL), "down"],

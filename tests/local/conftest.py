@@ -515,19 +515,6 @@ class LocalFleet:
 
 
 @pytest.fixture(scope="session")
-def bytecode_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of playbooks that keep byte code and the zip files of modules.
-
-    All workers of pytest-xdist share the cache.
-    """
-    base = tmp_path_factory.getbasetemp()
-    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode"
-    (cache / "modules").mkdir(parents=True, exist_ok=True)
-    loader = pathlib.Path(__file__).with_name("bytecode_cache")
-    return {"PYTHONPATH": str(loader), "TEST_BYTECODE_CACHE": str(cache)}
-
-
-@pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The client, built by hand, as a user of the module alone would build it."""
     path = tmp_path_factory.mktemp("client") / "solotest"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep what Ansible makes of its modules between their starts, because making it takes a third of this lane's time.
+"""Keep what Ansible makes of its modules between their starts, because making it takes a third of a lane's time.
 
 Ansible sends a module and its imports as a zip file, and Python writes no byte code for imports from zip files: each of
 the thousands of module starts would compile the same source again. Each playbook would make the same zip files again,
