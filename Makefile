@@ -329,11 +329,14 @@ lane-host:
 scenario-%:
 	@set -o pipefail; $(SCENARIO_AS) $(MOLECULE) $* 2>&1 | sed -u 's/^/$*: /'
 
+# $(call kept,VARIABLES): run a command with a place for what Ansible makes of its modules, see tests/bytecode_cache.
+kept = sh -c 'cache=$$(mktemp -d) && trap "rm -rf $$cache" EXIT && mkdir $$cache/modules \
+	&& env $(1) TEST_BYTECODE_CACHE=$$cache PYTHONPATH=$(CURDIR)/tests/bytecode_cache "$$@"' sh
+scenario-default: SCENARIO_AS = $(call kept,)
 # These make loop devices or namespaces of this machine, and boot nothing.
 ROOT_SCENARIOS := swap_space kernel_cmdline vm_fleet
 # Sudo drops the place of the byte code, which tests/conftest.py replaces for pytest.
-$(addprefix scenario-,$(ROOT_SCENARIOS)): SCENARIO_AS = $(if $(SUDO),sudo sh -c \
-	'cache=$$(mktemp -d) && trap "rm -rf $$cache" EXIT && env PYTHONPYCACHEPREFIX=$$cache "$$@"' sh)
+$(addprefix scenario-,$(ROOT_SCENARIOS)): SCENARIO_AS = $(SUDO) $(call kept,$(if $(SUDO),PYTHONPYCACHEPREFIX=$$cache))
 
 lane-molecule:
 	$(call install,$$(python3 tools/lab.py packages))
