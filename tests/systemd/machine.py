@@ -70,7 +70,7 @@ READ_ONLY = (
 ENTER = f"""\
 set -eu
 mount --make-rprivate /
-mount --bind "$1" "$1"
+mount --rbind "$1" "$1"
 cd "$1"
 mount -t proc proc proc
 printf '%s\\n' "$2" >etc/kernel-cmdline
@@ -128,6 +128,7 @@ class Machine:
         self.group = f"memstretch-{path.name}"
         self.ssh = path / "ssh"
         self._pid = path / "pid"  # of the program that made the namespaces
+        self._place = self.tree / "home" / bare.USER / "density"
         self._lock = os.open(path / "lock", os.O_CREAT | os.O_WRONLY, 0o600)  # until this program ends
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.variables = {
@@ -164,6 +165,8 @@ class Machine:
     def remove(self) -> None:
         """Remove its files. Its power must be off."""
         os.close(self._lock)
+        if self._place.is_mount():
+            debian_image.run("umount", self._place)
         shutil.rmtree(self.path)
 
     @property
@@ -186,6 +189,9 @@ class Machine:
         bashrc.write_text(BASHRC + bashrc.read_text(encoding="utf-8"), encoding="utf-8")
         (self.tree / "etc/hostname").write_text(f"{NAME}\n", encoding="utf-8")
         (self.tree / "etc/hosts").write_text("127.0.0.1 localhost\n", encoding="utf-8")
+        # In memory: a drive may need a minute to remove the thousands of files that its user installs there.
+        self._place.mkdir()
+        debian_image.run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", self._place)
         for unit in (*MASKED, *debian_image.UNITS_OFF):
             (self.tree / "etc/systemd/system" / unit).unlink(missing_ok=True)
             (self.tree / "etc/systemd/system" / unit).symlink_to("/dev/null")
