@@ -99,8 +99,10 @@ class Histogram:
     def from_values(cls, values: t.Iterable[int]) -> Histogram:
         """Build from raw samples."""
         self = cls()
-        for value in values:
-            self.add(value)
+        known = list(values)
+        self.counts = dict(collections.Counter(map(slot_of, known)))
+        if known:
+            self.sum_ns, self.min_ns, self.max_ns = sum(known), min(known), max(known)
         return self
 
     @classmethod

@@ -114,16 +114,21 @@ class Together:
             sums.append((math.fsum(ages) / len(ages), math.fsum(active), math.hypot(*deviations)))
         self.whole = Curve(sums, math.fsum(most for _points, most in units))
         self.parts = [Part(curve, self) for curve in self._each]
-        self._sums: dict[float, tuple[float, float]] = {}
+        # A forecast asks all parts for the active memory at many ages, and for its growth at one.
+        self._active: dict[float, float] = {}
+        self._growth: dict[float, float] = {}
 
-    def sums(self, age: float) -> tuple[float, float]:
-        """Return what the units' own curves add up to at an age, and how fast that grows."""
-        if age not in self._sums:
-            self._sums[age] = (
-                math.fsum(each.active(age) for each in self._each),
-                math.fsum(each.growth(age) for each in self._each),
-            )
-        return self._sums[age]
+    def active(self, age: float) -> float:
+        """Return what the units' own curves add up to at an age."""
+        if age not in self._active:
+            self._active[age] = math.fsum(each.active(age) for each in self._each)
+        return self._active[age]
+
+    def growth(self, age: float) -> float:
+        """Return how fast what the units' own curves add up to grows at an age."""
+        if age not in self._growth:
+            self._growth[age] = math.fsum(each.growth(age) for each in self._each)
+        return self._growth[age]
 
 
 class Part:
@@ -135,12 +140,12 @@ class Part:
 
     def active(self, age: float) -> float:
         """Return the bytes that are accessed within an age, which must not be below the shortest one."""
-        return self._own.active(age) * self._together.whole.active(age) / self._together.sums(age)[0]
+        return self._own.active(age) * self._together.whole.active(age) / self._together.active(age)
 
     def growth(self, age: float) -> float:
         """Return the bytes by which active memory grows each second at an age."""
-        active, growth = self._together.sums(age)
-        share = self._own.growth(age) / growth if growth else self._own.active(age) / active
+        growth = self._together.growth(age)
+        share = self._own.growth(age) / growth if growth else self._own.active(age) / self._together.active(age)
         return share * self._together.whole.growth(age)
 
 
