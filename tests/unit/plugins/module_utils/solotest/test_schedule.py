@@ -203,7 +203,7 @@ def test_a_pipe_in_place_of_a_file_holds_nobody(launch, job, name):
     os.unlink(job.file(name))
     os.mkfifo(job.file(name))
     with pytest.raises(OSError, match="no regular file"):
-        schedule.collect(job, 0, None, 10)
+        schedule.collect(job, 0, None, 1)
     os.kill(pid, signal.SIGTERM)
     os.unlink(job.file(name))
 
