@@ -39,7 +39,7 @@ def test_children_end_by_a_signal_and_those_that_ignore_it_are_killed(tmp_path):
     stubborn = Child(Spawn(["/bin/sh", "-c", command], str(tmp_path / "stubborn")))
     willing = Child(Spawn(["/bin/sleep", "60"], str(tmp_path / "willing")))
     wait_until(lambda: stubborn.says() == "ready")
-    children.end([stubborn, willing], signal.SIGTERM, 0.2)
+    children.end([stubborn, willing], signal.SIGTERM, 2)
     assert stubborn.was_killed and os.WTERMSIG(willing.status) == signal.SIGTERM and not willing.was_killed
 
 
