@@ -52,8 +52,7 @@ def finished_because(directory: RunDirectory, run: t.Mapping[str, t.Any]) -> str
         return "all its phases were measured"
     if not measured:
         return None
-    # No phase follows one that has lost a host. The last one is not that with the highest index if a cell was warmed up
-    # again.
+    # The phase that was measured last is not that with the highest index if a cell was warmed up again.
     last = max(measured, key=lambda phase: os.path.getmtime(_file(directory, phase)))
     failed = (directory.read_phase(last, keep=None) or {})["failed"]
     if failed:
