@@ -30,7 +30,6 @@ LONG_LANES = {
     "client-long": 3,
     "release": 9,
     "guests": 20,
-    "noble": 15,
     "host": 30,
     "redis": 19,
     "trixie": 18,

@@ -5,7 +5,7 @@
 
     python3 tests/bare/bare.py trixie make test-sanity
     python3 tests/bare/bare.py --user bookworm make demo
-    python3 tests/bare/bare.py noble make setup
+    UBUNTU_ARCHIVE=http://... python3 tests/bare/bare.py noble make setup
 
 It shows what the Makefile forgets to install, and tries other versions of Python and Ansible than this machine has.
 The system is a directory tree that lives as long as the command. It shares the kernel, the network and the devices of
@@ -15,6 +15,7 @@ this machine. Needs root.
 from __future__ import annotations
 
 import argparse
+import os
 import pathlib
 import shlex
 import shutil
@@ -32,9 +33,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 PACKAGES_THERE = ["ca-certificates", "git", "make", "sudo"]
 USER = "tester"
-# A release of Ubuntu comes from Ubuntu's archive. Its keys are a package of Debian 13, and of no earlier Debian.
+# A release of Ubuntu comes from an archive of Ubuntu that this variable of the environment names, because not every
+# machine reaches the same one. Its keys are a package of Debian 13, and of no earlier Debian.
 UBUNTU = ("noble",)
-UBUNTU_ARCHIVE = ""
+UBUNTU_ARCHIVE = "UBUNTU_ARCHIVE"
 KEYS_SUITE, KEYS_PACKAGE, KEYS = "trixie", "ubuntu-keyring", "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 # How this machine reaches package repositories: name servers, certificates that it trusts, settings of pip.
 SHARED = ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf")
@@ -59,7 +61,13 @@ exec chroot "$@"
 
 def ubuntu_sources(suite: str) -> list[str]:
     """Return the sources of a release of Ubuntu as one-line entries."""
-    return [f"deb {UBUNTU_ARCHIVE} {suite}{part} main universe" for part in ("", "-updates", "-security")]
+    archive = os.environ.get(UBUNTU_ARCHIVE)
+    if not archive:
+        sys.exit(
+            f"{UBUNTU_ARCHIVE} is not set. Set it to the address of an archive of Ubuntu that this machine reaches, as "
+            "in the line that begins with URIs: in /etc/apt/sources.list.d/ubuntu.sources of an Ubuntu"
+        )
+    return [f"deb {archive} {suite}{part} main universe" for part in ("", "-updates", "-security")]
 
 
 def mmdebstrap(
