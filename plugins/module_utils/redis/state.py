@@ -477,8 +477,10 @@ class _Run:
                 self._note(instance, {"state": "started"}, {"state": "stopped"}, actions, reason)
                 if actions and not self.check_mode:
                     daemon.apply(actions, process)
-            for path in dict.fromkeys([instance.data, instance.home]):
-                self.place.remove(path)
+            # Whoever removes the last instance of a directory removes the directory, so none may be half removed then.
+            with self._locked(instance.root, instance):
+                for path in dict.fromkeys([instance.data, instance.home]):
+                    self.place.remove(path)
             if instance.systemd:
                 self.place.remove(self._dropin(instance))
 

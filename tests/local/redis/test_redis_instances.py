@@ -15,10 +15,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import locked
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config
 from ansible_collections.memstretch.density.plugins.module_utils.redis.process import Process, server_among
 
@@ -166,6 +168,20 @@ def test_check_mode_predicts_and_changes_nothing(make):
     predicted = server.ok(check=True)
     assert predicted["actions"] == ["stop", "start"] and "outdated" in str(predicted["diff"]) and alive(pid)
     assert predicted["diff"] == server.ok()["diff"]
+
+
+def test_files_are_removed_while_nobody_else_removes_their_directory(make, tmp_path, spawn):
+    """Two inventory hosts of a machine were removed at the same time, and their empty directory stayed."""
+    server = make()
+    pid = server.ok()["pid"]
+    with locked(f"the Redis of {tmp_path}", 1):
+        running = spawn(sys.executable, str(MODULE), env=ENVIRONMENT, stdin=subprocess.PIPE, encoding="utf-8")
+        running.stdin.write(server.arguments("absent"))
+        running.stdin.close()
+        wait_for("the end of the server", lambda: not alive(pid))
+        time.sleep(0.5)  # it would have removed them by now
+        assert server.config.exists()
+    assert running.wait(PATIENCE) == 0 and not server.directory.exists() and list(tmp_path.iterdir()) == []
 
 
 def test_a_changed_configuration_restarts_that_server_only(make):
