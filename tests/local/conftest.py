@@ -81,7 +81,6 @@ CHANGES_THIS_MACHINE = tuple(
         "test_charged_dram.py::",
         "test_clean.py::test_everything",  # makes a file in /var/tmp, which is compared
         "test_density.py::",
-        "test_demo.py::test_a_demo",
         "test_demo.py::test_a_mark",
         "test_demo.py::test_after_ctrl_c",
         "test_demo.py::test_root",

@@ -126,21 +126,6 @@ def test_after_ctrl_c_the_machine_is_as_before(demo, fleet):
 
 
 @pytest.mark.long
-def test_a_demo_whose_playbook_is_killed_is_restored_at_once(demo, fleet):
-    """By the process that conducts the ramps, which the kernel tells of it."""
-    before = snapshot()
-    process = demo()
-    wait_for("the machine is tuned", (RECORDS / "host_settings.json").exists, process)
-    process.kill()
-    # Its output ends when the last process that it has started does.
-    outcome = fleet.wait(process)
-    assert outcome.status == -signal.SIGKILL
-    assert not differences(before, snapshot()), outcome.output
-    (path,) = fleet.results.glob("density-*/density.json")
-    assert json.loads(path.read_text(encoding="utf-8"))["restored"], "not only by the test"
-
-
-@pytest.mark.long
 def test_a_mark_that_an_earlier_demo_has_left_undoes_no_profile_of_somebody_else(demo, fleet, untuned_machine):
     mark(fleet).parent.mkdir(parents=True, exist_ok=True)
     mark(fleet).write_text("demo of long ago", encoding="utf-8")
