@@ -91,9 +91,9 @@ def mmdebstrap(
 def install(suite: str, tree: pathlib.Path, packages: Sequence[str] = ()) -> None:
     """Install the system, with a user who may use sudo, and further packages."""
     if suite in UBUNTU:
+        sources = ubuntu_sources(suite)
         keys = tree.with_name(f"{tree.name}-keys")
         mmdebstrap("extract", [KEYS_PACKAGE], KEYS_SUITE, keys, debian_image.apt_sources(KEYS_SUITE))
-        sources = ubuntu_sources(suite)
         options = [f"--keyring={keys / KEYS}", "--include=apt"]  # Ubuntu's minimum has none
     else:
         sources, options = debian_image.apt_sources(suite), []

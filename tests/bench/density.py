@@ -22,7 +22,7 @@ import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".ansible" / "collections"))
 
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import own_weight
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import IDLE_LOOKS, OFF_P99, idle_dram
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import rounds, sizes, together
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.answer import CURVES, SENSITIVITY, is_flat
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
@@ -42,8 +42,6 @@ FLEET_NOISE, REFERENCE_NOISE = 0.06, 0.07
 STEP_SECONDS, REGIME_SECONDS = 6.0, 180.0
 # Seconds until the fleet has grown beyond what DRAM carries, and of a round.
 JOIN_SECONDS, ROUND_SECONDS = 10.0, 240.0
-# A ramp looks so often while DRAM carries its fleet if the first look is so far from the ramps in DRAM, in logarithms.
-IDLE_LOOKS, IDLE_DIFFERS = 3, math.log(1.6)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,19 +188,18 @@ class Ramp(t.NamedTuple):
     Attributes:
         looks: its clean windows.
         wall: the size that does not fit; infinite if all fit.
-        idle: the level of idle DRAM, from its windows that DRAM carries.
-        idle_looks: how many these are.
+        own: the levels of its windows that DRAM carries.
+        idle: the level of idle DRAM.
     """
 
     looks: list[Look]
     wall: float
+    own: list[float]
     idle: float
-    idle_looks: int
 
     def beside(self, plateau: float) -> Ramp:
         """Return it next to idle DRAM as it is judged: of the ramp itself, and of the ramps in DRAM."""
-        weight = own_weight(self.idle_looks)
-        return self._replace(idle=weight * self.idle + (1 - weight) * plateau)
+        return self._replace(idle=math.log(idle_dram([math.exp(each) for each in self.own], math.exp(plateau))))
 
     def excesses(self, world: World) -> list[Excess]:
         """Return how far its windows are from the limits."""
@@ -230,7 +227,7 @@ def _ramp(
     levels: list[float] = []
     while not levels or (len(levels) < IDLE_LOOKS and _differs(statistics.median(levels), plateau)):
         levels.append(_window(world, idle_size / crosses, 0.0, chance, moods)[1])
-    ramp = Ramp([], math.inf, statistics.median(levels), len(levels))
+    ramp = Ramp([], math.inf, levels, statistics.median(levels))
     moods.after(JOIN_SECONDS)
     beyond: list[float] = []
     for size in _sizes(density, world.step, world.most, chance):
@@ -249,7 +246,7 @@ def _ramp(
 
 
 def _differs(level: float, plateau: float | None) -> bool:
-    return plateau is not None and abs(level - plateau) > IDLE_DIFFERS
+    return plateau is not None and abs(level - plateau) > math.log(OFF_P99)
 
 
 def _sizes(density: float, step: float, most: float, chance: random.Random) -> list[int]:

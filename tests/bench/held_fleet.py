@@ -8,7 +8,6 @@ import math
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,8 @@ import ramp_causes
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.host import unit_memory
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import Login, answers
+from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection, fields
 
 MIB = 2**20
 PORT, KEYS = 26_700, 10_000
@@ -212,25 +213,18 @@ class Pace:
 
 
 def wait_until_up(port: int) -> None:
-    """Wait until a Redis accepts connections."""
+    """Wait until a Redis answers."""
     deadline = time.monotonic() + STARTED_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=STARTED_S).close()
-            return
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    while not answers(Login(("127.0.0.1", port), ""), STARTED_S):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the Redis at port {port} did not answer within {STARTED_S} s")
+        time.sleep(0.1)
 
 
 def redis_commands(port: int) -> int:
     """Return how many commands a Redis has had."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection, connection.makefile("rwb") as stream:
-        stream.write(b"INFO stats\r\n")
-        stream.flush()
-        text = stream.read(int(stream.readline()[1:]))
-    return int(re.search(rb"^total_commands_processed:(\d+)", text, re.M)[1])  # type: ignore[index]
+    with Connection(("127.0.0.1", port), 60) as connection:
+        return int(fields(connection.require("INFO", "stats"))["total_commands_processed"])
 
 
 def wait_until_ready(processes: t.Iterable[subprocess.Popen]) -> None:

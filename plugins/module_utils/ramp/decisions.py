@@ -20,14 +20,14 @@ _CURVE, _LEAST_CURVE = 5, 3
 # ... of fleets that are not much smaller, since the CPUs make the references of a larger one slower.
 _SIMILAR = 1.5
 # References leave their curve if their average or their p99 is so many times the median of those windows ...
-_OFF_AVERAGE, _OFF_P99 = 1.3, 1.6
+OFF_AVERAGE, OFF_P99 = 1.3, 1.6
 # ... unless page-ins or the tier's CPU work have grown by this factor and this much a second.
 _MORE, _MORE_PAGES, _MORE_CPU = 1.5, 500.0, 0.05
 # If the references agree in this many windows in a row, nothing disturbs the machine: it is like that now.
 _REGIME = 5
 _LOOKS_WITHOUT_HOPE = 2
 # So many windows from the start of a ramp say how fast idle DRAM is in it, at most.
-_IDLE_LOOKS = 3
+IDLE_LOOKS = 3
 # An objective is missed clearly by this factor, or at so many sizes in a row by this one on average. With less, a
 # gentle curve would be cut off where it crosses.
 _CLEARLY, _IN_A_ROW, _ON_AVERAGE = 2.0, 3, 1.15
@@ -77,7 +77,7 @@ class Curve:
             return ""
         average = now.reference_avg / statistics.median(t.cast(float, each.reference_avg) for each in before)
         p99 = now.reference_p99 / statistics.median(t.cast(float, each.reference_p99) for each in before)
-        if average <= _OFF_AVERAGE and p99 <= _OFF_P99:
+        if average <= OFF_AVERAGE and p99 <= OFF_P99:
             return ""
         return f"references x {average:.2f} on average and x {p99:.2f} at the p99 of their curve"
 
@@ -91,7 +91,7 @@ class Curve:
             return
         self._off.append((size, now))
         averages = [t.cast(float, each.reference_avg) for _size, each in self._off[-_REGIME:]]
-        if len(averages) == _REGIME and max(averages) <= _OFF_AVERAGE * min(averages):
+        if len(averages) == _REGIME and max(averages) <= OFF_AVERAGE * min(averages):
             self._clean, self._off = self._off[-_REGIME:], []
 
 
@@ -120,9 +120,22 @@ def looks(most: int, waited: float, may_wait: float) -> int:
     return most if waited < may_wait else min(most, _LOOKS_WITHOUT_HOPE)
 
 
-def own_weight(windows: int) -> float:
-    """Return how much a ramp's own windows in idle DRAM count next to the plateau, which is like one more of them."""
-    return windows / (windows + 1)
+def is_carried(size: int, fits: float) -> bool:
+    """Return whether a fleet shows idle DRAM, of which so many servers fit: all of it, and not much less."""
+    return fits <= 2 * size <= 2 * fits
+
+
+def idle_dram(own: t.Sequence[float], usual: float) -> float:
+    """Return a figure of idle DRAM in a ramp.
+
+    Args:
+        own: that of its first windows of fleets that DRAM carries. One is noisy, so the plateau counts like one more.
+        usual: that of the plateau.
+    """
+    if not own:
+        return usual
+    weight = len(own) / (len(own) + 1)
+    return statistics.median(own) ** weight * usual ** (1 - weight)
 
 
 class Idle:
@@ -145,29 +158,25 @@ class Idle:
     def add(self, size: int, figures: Figures | None) -> None:
         """Take a window, None if it was disturbed."""
         self.look_again = False
-        if not figures or len(self._found) == _IDLE_LOOKS or not self._fits <= 2 * size <= 2 * self._fits:
+        if not figures or len(self._found) == IDLE_LOOKS or not is_carried(size, self._fits):
             return
         if None in figures[:4]:
             return
         fleet_avg, fleet_p99, reference_avg, reference_p99 = t.cast("tuple[float, float, float, float]", figures[:4])
         # The two wait alike here, so both say how fast idle DRAM is.
         self._found.append((math.sqrt(fleet_avg * reference_avg), math.sqrt(fleet_p99 * reference_p99)))
-        self.look_again = len(self._found) < _IDLE_LOOKS and self._differs()
+        self.look_again = len(self._found) < IDLE_LOOKS and self._differs()
 
     def _differs(self) -> bool:
-        limits = zip(self._own(), self._plateau or (), (_OFF_AVERAGE, _OFF_P99))
-        return any(max(now / then, then / now) > most for now, then, most in limits)
-
-    def _own(self) -> tuple[float, float]:
-        average, p99 = (statistics.median(values) for values in zip(*self._found))
-        return average, p99
+        limits = zip(zip(*self._found), self._plateau or (), (OFF_AVERAGE, OFF_P99))
+        factors = ((statistics.median(own) / usual, most) for own, usual, most in limits)
+        return any(max(factor, 1 / factor) > most for factor, most in factors)
 
     def figures(self) -> tuple[float, float] | None:
         """Return average and p99 in nanoseconds; those of the plateau before the first window, None without one."""
         if not self._found or not self._plateau:
             return self._plateau
-        weight = own_weight(len(self._found))
-        average, p99 = (now**weight * usual ** (1 - weight) for now, usual in zip(self._own(), self._plateau))
+        average, p99 = (idle_dram(own, usual) for own, usual in zip(zip(*self._found), self._plateau))
         return average, p99
 
 

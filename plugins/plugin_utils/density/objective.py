@@ -13,7 +13,11 @@ import math
 import statistics
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import own_weight
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.decisions import (
+    IDLE_LOOKS,
+    idle_dram,
+    is_carried,
+)
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.curve import (
     FIGURES,
     FLEET,
@@ -25,8 +29,8 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotoni
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.windows import Figures, Window
 
 RELATIVE, ABSOLUTE = "relative", "absolute"
-# Clean windows that a plateau needs, and the most from the start of a ramp that say how fast idle DRAM is in it.
-_ENOUGH, _FIRST = 3, 3
+# Clean windows that a plateau needs.
+_ENOUGH = 3
 # How far the references of a window may be from the median of their ramp, as a logarithm.
 _MOODS = 0.5
 
@@ -83,7 +87,7 @@ def plateau(dram: t.Sequence[t.Sequence[Window]]) -> Plateau:
             f"the ramps in DRAM have {total} clean windows between half and all of the hosts that fit; "
             f"{_ENOUGH} are needed to say how fast idle DRAM is"
         )
-    return Plateau(_medians([_medians(each[:_FIRST]) for each in found if each]), fits)
+    return Plateau(_medians([_medians(each[:IDLE_LOOKS]) for each in found if each]), fits)
 
 
 def beside_idle(looked: t.Sequence[Window], dram: Plateau | None) -> list[Window]:
@@ -94,18 +98,14 @@ def beside_idle(looked: t.Sequence[Window], dram: Plateau | None) -> list[Window
     about. A single window is noisy, so the plateau counts like one more. In simulated studies that makes intervals
     narrower, and they hold the density as often.
     """
-    idle = dram and _idle(_carried(looked, dram.fits)[:_FIRST], dram.figures)
+    idle = dram and _idle(_carried(looked, dram.fits)[:IDLE_LOOKS], dram.figures)
     return [each._replace(idle=idle) for each in looked]
 
 
 def _idle(found: t.Sequence[Figures], usual: Figures) -> Figures:
     """Return idle DRAM of a ramp from windows of its own and from the plateau."""
-    if not found:
-        return usual
-    own = _medians(found)
-    weight = own_weight(len(found))
-    average, p99 = (getattr(own, figure) ** weight * getattr(usual, figure) ** (1 - weight) for figure in FIGURES)
-    return Figures(average, p99, own.requests)
+    average, p99 = (idle_dram([getattr(each, name) for each in found], getattr(usual, name)) for name in FIGURES)
+    return Figures(average, p99, usual.requests + sum(each.requests for each in found))
 
 
 def _carried(looked: t.Sequence[Window], fits: int) -> list[Figures]:
@@ -116,7 +116,7 @@ def _carried(looked: t.Sequence[Window], fits: int) -> list[Figures]:
     return [
         _best(each.everybody(), "upper")
         for each in looked
-        if each.fleet and not each.disturbed and fits <= 2 * each.size <= 2 * fits
+        if each.fleet and not each.disturbed and is_carried(each.size, fits)
     ]
 
 
