@@ -252,7 +252,8 @@ bool ownership_prove(struct conn *c, const struct settings *s, struct holdings *
     if (!find_own_keys(c, s, own, keys, f) || !check_replication(c, s, f) || !check_keyspace(c, s, f) ||
         !count_keys(c, s, &keys, f))
         return false;
-    return keys == own->found || refuse(f, "it holds %" PRId64 " keys that no fill wrote", keys - own->found);
+    int64_t foreign = keys - own->found;
+    return foreign == 0 || refuse(f, "it holds %" PRId64 " key%s that no fill wrote", foreign, foreign == 1 ? "" : "s");
 }
 
 /* Begins a transaction. What follows is sent only if Redis has begun one: it would be executed at once otherwise. */
@@ -352,7 +353,8 @@ bool ownership_claim(struct conn *c, const struct settings *s, struct failure *f
     if (!s->protect)
         return true;
     return count_keys(c, s, &keys, f) &&
-           (keys == 0 || refuse(f, "another client has just written %" PRId64 " keys to it", keys));
+           (keys == 0 ||
+            refuse(f, "another client has just written %" PRId64 " key%s to it", keys, keys == 1 ? "" : "s"));
 }
 
 bool ownership_extend(struct conn *c, const struct settings *s, struct failure *f)
