@@ -279,7 +279,7 @@ class Conductor:
             raise _Ended(
                 DOES_NOT_FIT, len(self._members) + 1, member.name, f"killed twice while it joined alone: {why}"
             )
-        beside = f"with {others} others" if others else "alone"
+        beside = f"with {others} other{'s' if others > 1 else ''}" if others else "alone"
         text = f"{member.name} was killed while it joined {beside}, and is tried once more: {why}"
         self._write({"event": "note", "text": text})
 

@@ -37,6 +37,8 @@ class KernelWords:
     def on(self, pid: int, was_killed: bool) -> str:
         """Return its last words on a process; empty if there are none, or nobody may read them.
 
+        What the process held in each kind of memory is left to the kernel's log.
+
         Args:
             pid: of the process, as this program sees it.
             was_killed: whether it ended by SIGKILL.
@@ -50,7 +52,7 @@ class KernelWords:
         if self._by_group:
             pid = _killed(lines, self._group) if was_killed else 0
         own = [line for line in lines if f"process {pid} " in line.lower()]
-        return own[-1].partition("] ")[2] if own else ""
+        return own[-1].partition("] ")[2].partition(" total-vm:")[0] if own else ""
 
 
 def killed_in(group: str) -> int:
