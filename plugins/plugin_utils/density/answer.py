@@ -294,7 +294,7 @@ def _latency(ramps: t.Sequence[_Ramp], size: int, aim: Objective) -> dict[str, t
 
 
 def _drive(ramps: t.Sequence[_Ramp], size: int) -> dict[str, float | None] | None:
-    """Return how long a read of the drive takes and how much is written to it; None if it is hardly read.
+    """Return how long a read of the drive takes and how much is written to it; None if it is hardly read near a size.
 
     Returns:
         C(read_us), microseconds of a read, and C(written_bytes_per_second), None if it was not recorded.
@@ -304,7 +304,7 @@ def _drive(ramps: t.Sequence[_Ramp], size: int) -> dict[str, float | None] | Non
     reads = [each.sum("drive_reads") for each in near]
     known, seconds = sum(filter(None, reads)), sum(each.document["seconds"] for each in near)
     # Without a drive in the tier, swap of the machine's own was read.
-    if not drives(_tier(ramps)["areas"]) or None in reads or known < LEAST_READS * seconds:
+    if not near or not drives(_tier(ramps)["areas"]) or None in reads or known < LEAST_READS * seconds:
         return None
     written = [each.sum("drive_written_bytes") for each in near]
     return {

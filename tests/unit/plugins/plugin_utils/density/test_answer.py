@@ -38,6 +38,14 @@ def test_the_tiers_own_cpu_work_is_named():
     assert found["arms"][1]["cause"] == "tier_cpu"
 
 
+def test_limits_that_no_fleet_meets_leave_open_how_fast_the_drive_would_be():
+    drive = {"tier": ["/swap"], "page_ins": 4000, "drive_reads": 4000, "drive_read_seconds": 0.4}
+    none = {"kind": "absolute", "avg_us": 1, "p99_us": 2}
+    ramps = [ramp("swap", number, (3, 8, 13, 18), **drive) for number in ROUNDS]
+    found = judged([*dram(ROUNDS), *ramps], ("dram", "swap"), objective=none)
+    assert [arm["drive"] for arm in found["arms"]] == [None, None]
+
+
 def test_page_ins_from_a_drive_are_the_drives():
     found = judged([*dram(ROUNDS), *tier("swap", ROUNDS, 20.5, page_ins=4000, drive_reads=4000)], ("dram", "swap"))
     assert found["arms"][1]["cause"] == "drive"
