@@ -205,13 +205,18 @@ def _touched(found: _Document | None) -> str:
     """Return what followed when all servers of a held fleet were touched at once; empty if they were not."""
     if not found:
         return ""
-    worst, back = found["worst_p99_us"], found["back_seconds"]
+    worst, back, seconds = found["worst_p99_us"], found["back_seconds"], found["seconds"]
     if worst is None:
-        return f". When all its servers were touched at once, none answered within {found['seconds']} s"
-    over = f"was not back within {found['seconds']} s" if back is None else f"was back after {back} s"
+        return f". When all its servers were touched at once, none answered within {seconds} s"
+    if back is not None:
+        over = f"was back after {back} s"
+    elif found["end_p99_us"] is None:
+        over = f"there was no answer after {seconds} s"
+    else:
+        over = f"was still {found['end_p99_us']:,.0f} after {seconds} s"
     return (
         f". When all its servers were touched at once, its p99 went from {found['before_p99_us']:,.0f} to {worst:,.0f} "
-        f"us at worst and {over}"
+        f"us at worst, and {over}"
     )
 
 
