@@ -324,7 +324,7 @@ lane-report:
 lane-host:
 	$(call install,$$(python3 tests/vm/vm.py packages))
 	@echo "== host: a host with NVMe drives, a boot loader and reboots is tuned, cut off and restored (Debian 12 and 13)"
-	@$(BIN)/python -m pytest -q tests/vm
+	@$(BIN)/python -m pytest -q tests/vm --ignore=tests/vm/test_whole_demo.py
 	@$(MAKE) --no-print-directory -j2 scenario-host scenario-host_trixie
 
 # An emulated machine keeps about one CPU busy, so two scenarios run at the same time.
@@ -367,13 +367,15 @@ NOISY_SITE := -e site_check_max_stolen=1 -e site_check_max_gap=1000000 \
 BARE = $(AS_ROOT) python3 tests/bare/bare.py
 
 lane-demo:
-	$(call install,mmdebstrap git)
+	$(call install,mmdebstrap git $$(python3 tests/vm/vm.py packages))
 	@echo "== demo: make demo in bare systems, as root and as a user: Debian 12 with the pinned Ansible, Debian 13 with the newest"
 	@for suite in bookworm trixie; do \
 		$(BARE) $$suite sh -c "make demo DEMO='$(NOISY_SITE)' && python3 tests/bare/after_demo.py" && $(BARE) --user $$suite make demo || exit 1; \
 	done
 	@echo "== demo: the whole one, on a Debian 12 that its own systemd has booted"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd/test_whole_demo.py
+	@echo "== demo: the whole one, on a Debian 13 that is emulated"
+	@$(AS_ROOT) $(BIN)/python -m pytest tests/vm/test_whole_demo.py
 
 # Then the client once more, on Valkey.
 VALKEY := && apt-get install -y -qq valkey-server >/dev/null \

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the memstretch.density contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The demo of root on a Debian 13 as it comes: its own kernel and systemd, swap, sudo with a password.
+
+The machine is emulated, since no other has a kernel whose control groups are of version 2 alone. Its latencies mean
+nothing, but the demo must run to its end, name a density, and leave the machine as it was. Takes about half an hour and
+needs root. The machine has no network: packages come from a repository on its disk, and Python packages are copied.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import typing as t
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from vm import Image, Machine
+
+# With more CPUs, qemu sometimes runs old code where the kernel has just changed its own, and the kernel panics.
+MEMORY_MIB, CPUS, DISK = 2048, 1, "8G"
+USER, PASSWORD = "tester", "correct horse"
+PYTHON, PLATFORMS = "3.13", ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64")
+SWAP = "/swap.img"
+# An emulated machine is noisy; that must not end the demo.
+VARIABLES = {"site_check_max_stolen": 1, "site_check_max_gap": 1e6, "density_max_stolen": 1}
+INSTALL = f"""\
+set -eu
+useradd --create-home --shell /bin/bash {USER}
+echo '{USER}:{PASSWORD}' | chpasswd
+usermod --append --groups sudo {USER}
+fallocate --length 256M {SWAP}
+chmod 600 {SWAP}
+mkswap --quiet {SWAP}
+swapon {SWAP}
+printf '[global]\\nno-index = true\\nfind-links = /opt/wheels\\n' >/etc/pip.conf
+mkdir /opt/wheels
+"""
+SETTINGS = (
+    "for each in /proc/sys/vm/* /sys/kernel/mm/transparent_hugepage/* /sys/kernel/mm/ksm/run; do "
+    'case "$each" in */stat_refresh) ;; *) echo "$each $(cat "$each" 2>/dev/null | tr "\\n" " ")";; esac; done; '
+    "cut -f 1 /proc/swaps"
+)
+
+
+def packages() -> tuple[str, ...]:
+    """Return the Debian packages that the demo installs."""
+    rule = "--eval=packages: ; @echo $(PACKAGES)"
+    found = subprocess.run(["make", "-s", "-C", ROOT, rule, "packages"], check=True, capture_output=True, text=True)
+    return tuple(found.stdout.split())
+
+
+@pytest.fixture
+def machine() -> t.Iterator[Machine]:
+    found = Machine(f"demo-{os.getpid()}")
+    try:
+        image = Image(suite="trixie", include=("git", "make", "python3", "sudo"), offer=packages(), disk=DISK)
+        yield found.start(image, memory=MEMORY_MIB, cpus=CPUS)
+    finally:
+        found.remove()
+
+
+def run(machine: Machine, script: str, **options: t.Any) -> str:
+    """Run a script as root there, and return what it prints."""
+    command = machine.ssh_command(script)
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+def copy(machine: Machine, directory: pathlib.Path, there: str) -> None:
+    """Copy what is in a directory."""
+    with subprocess.Popen(["tar", "-C", directory, "-cf", "-", "."], stdout=subprocess.PIPE) as packed:
+        run(machine, f"tar -C {there} -xf - --no-same-owner", stdin=packed.stdout)
+
+
+def wheels(directory: pathlib.Path) -> None:
+    """Download the Python packages of the demo."""
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", *platforms]
+        + ["--python-version", PYTHON, "--require-hashes", "-r", ROOT / "requirements.lock", "-d", directory],
+        check=True,
+    )
+
+
+def test_a_user_with_a_sudo_password_gets_an_answer(machine: Machine, tmp_path: pathlib.Path) -> None:
+    run(machine, INSTALL, stdin=subprocess.DEVNULL)
+    (tmp_path / "wheels").mkdir()
+    wheels(tmp_path / "wheels")
+    copy(machine, tmp_path / "wheels", "/opt/wheels")
+    subprocess.run(["git", "clone", "-q", "--no-local", ROOT, tmp_path / "clone/density"], check=True)
+    copy(machine, tmp_path / "clone", f"/home/{USER}")
+    run(machine, f"chown -R {USER}: /home/{USER}/density", stdin=subprocess.DEVNULL)
+    before = run(machine, SETTINGS, stdin=subprocess.DEVNULL)
+
+    demo = f"sudo -S -p '' make demo DEMO={shlex.quote('-e ' + shlex.quote(json.dumps(VARIABLES)))}"
+    login = f"su --login {USER} --command {shlex.quote(f'cd density && {demo}')}"
+    with (tmp_path / "output").open("w+") as output:
+        done = subprocess.run(machine.ssh_command(login), input=f"{PASSWORD}\n", text=True, stdout=output, check=False)
+        output.seek(0)
+        text = output.read()
+    sys.stdout.write(text)
+    assert done.returncode == 0, text
+    document = json.loads(run(machine, f"cat /home/{USER}/density/results/density-*/density.json", stdin=subprocess.DEVNULL))
+    assert document["restored"], text
+    assert [arm["name"] for arm in document["arms"]][:2] == ["dram", "zram"]
+    assert all(arm["density"] for arm in document["arms"]), text
+    assert run(machine, SETTINGS, stdin=subprocess.DEVNULL) == before
+    assert not run(machine, "find /etc /var/lib -name '*memstretch*'", stdin=subprocess.DEVNULL)
