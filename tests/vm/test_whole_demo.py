@@ -20,11 +20,11 @@ import typing as t
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from vm import Image, Machine
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # With more CPUs, qemu sometimes runs old code where the kernel has just changed its own, and the kernel panics.
 MEMORY_MIB, CPUS, DISK = 2048, 1, "8G"
 USER, PASSWORD = "tester", "correct horse"
@@ -108,7 +108,8 @@ def test_a_user_with_a_sudo_password_gets_an_answer(machine: Machine, tmp_path: 
         text = output.read()
     sys.stdout.write(text)
     assert done.returncode == 0, text
-    document = json.loads(run(machine, f"cat /home/{USER}/density/results/density-*/density.json", stdin=subprocess.DEVNULL))
+    path = f"/home/{USER}/density/results/density-*/density.json"
+    document = json.loads(run(machine, f"cat {path}", stdin=subprocess.DEVNULL))
     assert document["restored"], text
     assert [arm["name"] for arm in document["arms"]][:2] == ["dram", "zram"]
     assert all(arm["density"] for arm in document["arms"]), text
