@@ -58,17 +58,17 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 
 # The long lanes go deeper (pytest's marker long), check what only a release needs, boot machines, or install everything in bare systems. CONTRIBUTING.md
 # lists how long each lane takes.
-LANES := lint sanity unit client membw report local-user fleet systemd molecule local-root
+LANES := lint unit client membw report local-user fleet systemd molecule local-root
 LONG_LANES := local-long fleet-long unit-long client-long release guests host redis trixie demo
-# Not in CI: it needs an archive of Ubuntu, which UBUNTU_ARCHIVE names.
-ARCHIVE_LANES := noble
+# Neither in "make test" nor in "make test-long": sanity is a part of release, for each step; noble needs an archive of Ubuntu, which UBUNTU_ARCHIVE names.
+OTHER_LANES := sanity noble
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long test-local lint bench clean \
-	$(addprefix test-,$(LANES) $(LONG_LANES) $(ARCHIVE_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES) $(ARCHIVE_LANES))
+	$(addprefix test-,$(LANES) $(LONG_LANES) $(OTHER_LANES)) $(addprefix lane-,$(LANES) $(LONG_LANES) $(OTHER_LANES))
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
-	@echo "  make test-LANE    One lane of the tests alone: $(LANES) $(LONG_LANES) $(ARCHIVE_LANES); local is local-user and local-root"
+	@echo "  make test-LANE    One lane of the tests alone: $(LANES) $(LONG_LANES) $(OTHER_LANES); local is local-user and local-root"
 
 # $(call install,PACKAGES): apt packages that are not there yet. Two lanes may do this at the same time, and apt may not. Nobody but root can hold the lock.
 define install
@@ -201,7 +201,7 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 
 # Two lanes at a time, one of each queue. The first queue needs CPUs. The lanes of the second change this machine (swap, control groups, namespaces, loop
 # devices), so no two of them may run at once, and wait for servers much of their time.
-cpu_LANES := lint sanity unit report client membw local-user
+cpu_LANES := lint unit report client membw local-user
 machine_LANES := $(filter-out $(cpu_LANES),$(LANES))
 test: setup-test ## Run a test of each path, and list the lanes that failed; no machine boots
 	@rm -rf $(LANE_STATUS)
@@ -228,12 +228,12 @@ lint: test-lint ## Check style and practice of everything
 
 # The lanes start thousands of Pythons, which need not compile the same sources again. The byte code is not kept next to
 # the sources: a lane that runs as root would leave files there that the user cannot remove.
-BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long unit-long client-long release)
+BYTECODE_LANES := $(addprefix lane-,$(LANES) local-long fleet-long unit-long client-long release sanity)
 $(BYTECODE_LANES): export PYTHONDONTWRITEBYTECODE :=
 $(BYTECODE_LANES): export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 # Each lane says how it ended and how long it took.
-$(addprefix test-,$(LANES) $(LONG_LANES) $(ARCHIVE_LANES)): test-%: setup-test
+$(addprefix test-,$(LANES) $(LONG_LANES) $(OTHER_LANES)): test-%: setup-test
 	@SECONDS=0; status=0; $(MAKE) --no-print-directory lane-$* || status=$$?; mkdir -p $(LANE_STATUS); \
 	printf '%s %s: %d min %02d s\n' "$$([ $$status = 0 ] && echo passed || echo FAILED)" $* $$((SECONDS / 60)) $$((SECONDS % 60)) \
 		| tee $(LANE_STATUS)/$*; exit $$status

@@ -13,6 +13,7 @@ import pytest
 from .conftest import Lab
 
 
+@pytest.mark.long
 def test_a_limit_never_moves_a_vm_and_never_skips_in_silence(lab: Lab) -> None:
     fleet = {"vm_fleet_count": 3, "hypervisors": 2}
     limit = "hypervisors,fleet,localhost"

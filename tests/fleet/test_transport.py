@@ -55,7 +55,8 @@ def reached(output: str) -> dict[str, str]:
     return dict(re.findall(r'"msg": "([a-z0-9-]+)=([0-9a-f-]{36})"', output))
 
 
-@pytest.mark.parametrize("count", [32, pytest.param(128, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("count", [32, 128])
 def test_guests_come_back_at_once_through_one_sshd_with_its_default_limits(start: Start, count: int) -> None:
     """The connection to the hypervisor has ended, too, as after a phase that was longer than its own ControlPersist."""
     guests = start({"kvm1": count})

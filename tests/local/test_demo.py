@@ -108,6 +108,7 @@ def children(pid):
     return found
 
 
+@pytest.mark.long
 def test_after_ctrl_c_the_machine_is_as_before(demo, fleet):
     before = snapshot()
     process = demo()

@@ -112,6 +112,7 @@ def test_check_mode_of_the_other_playbooks(
     assert PASSWORD not in outcome.output
 
 
+@pytest.mark.long
 def test_a_password_that_is_typed_reaches_the_playbooks_that_a_playbook_runs(
     noisy_host: NoisyHost, fleet: LocalFleet
 ) -> None:

@@ -68,6 +68,7 @@ def install(fleet: LocalFleet, package: str, *arguments: str) -> Outcome:
     return fleet.run_playbook(*arguments, playbook=playbook, inventory=fleet.path / "hosts.yml")
 
 
+@pytest.mark.long
 def test_a_package_is_installed_without_package_lists_and_not_looked_up_again(
     fleet: LocalFleet, repository: pathlib.Path, host: pathlib.Path
 ) -> None:

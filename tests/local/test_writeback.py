@@ -70,6 +70,7 @@ def untuned(untuned_machine, fleet):
         assert fleet.run_playbook(*TUNED, playbook="restore", inventory=STRETCHED).status == 0
 
 
+@pytest.mark.long
 def test_writeback_measures_and_leaves_nothing_behind(fleet, disk):
     before = dirty()
     checked = fleet.run_playbook("--check", playbook="writeback")

@@ -99,6 +99,7 @@ def test_a_drive_that_is_gone_but_for_its_device_is_not_blank(disks):
 # ---- writes that fail
 
 
+@pytest.mark.long
 def test_a_drive_that_fails_while_it_is_partitioned_is_reported_and_can_be_restored(disks, small_room):
     directory, resize = small_room
     disk = disks(directory=directory)
@@ -226,6 +227,7 @@ def test_more_partitions_than_the_kernel_has_swap_areas(disks, sector):
 # ---- what the middle of a disk holds
 
 
+@pytest.mark.long
 def test_a_disk_that_was_swapped_to_is_blank_again_when_it_is_restored(disks):
     """The pages that were swapped out are still there; what the guard looks at must be blank."""
     disk = disks(size=600 * MIB)
