@@ -207,6 +207,7 @@ test: setup-test ## Run a test of each path, and list the lanes that failed; no 
 	@rm -rf $(LANE_STATUS)
 	-@$(MAKE) --no-print-directory -k -j 2 --output-sync=target UNIT_WORKERS=1 queue-machine queue-cpu
 	@$(call sum_up,$(LANES))
+	@$(call check_owner)
 
 queue-cpu queue-machine: queue-%:
 	@for lane in $($*_LANES); do $(MAKE) --no-print-directory test-$$lane || true; done
@@ -222,6 +223,12 @@ LANE_STATUS := .build/$(if $(findstring n,$(firstword -$(MAKEFLAGS))),dry-run,la
 define sum_up
 for lane in $(1); do cat $(LANE_STATUS)/$$lane 2>/dev/null || echo "FAILED $$lane: did not run"; done \
 	| awk '{print} $$1 == "passed" {passed++} $$1 == "FAILED" {failed++} END {printf "%d passed, %d failed\n", passed, failed; exit failed > 0}'
+endef
+
+# What lanes of root leave next to the sources cannot be removed by the user of the checkout.
+define check_owner
+foreign="$$(find . \( -name .git -o -name .cache -o -name .build \) -prune -o ! -user "$$(id -un)" -print | head -n 5 | xargs)"; \
+[ -z "$$foreign" ] || { echo "FAILED: the lanes have left files of somebody else in this checkout: $$foreign" >&2; exit 1; }
 endef
 
 lint: test-lint ## Check style and practice of everything

@@ -46,7 +46,12 @@ def bytecode_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "bytecode"
     (cache / "modules").mkdir(parents=True, exist_ok=True)
     loader = pathlib.Path(__file__).with_name("bytecode_cache")
-    return {"PYTHONPATH": str(loader), "TEST_BYTECODE_CACHE": str(cache)}
+    return {
+        "PYTHONPATH": str(loader),
+        "TEST_BYTECODE_CACHE": str(cache),
+        # Also where nothing else of this process' environment arrives: root must leave nothing next to the sources.
+        "PYTHONPYCACHEPREFIX": os.environ["PYTHONPYCACHEPREFIX"],
+    }
 
 
 @pytest.fixture(scope="session")
