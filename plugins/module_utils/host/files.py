@@ -158,6 +158,22 @@ def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
     return areas
 
 
+def make_directory(path: str, mode: int = 0o777) -> None:
+    """Make a directory and its parents unless they exist, also while another process removes the empty directory.
+
+    os.makedirs fails if it has been removed between two of its looks.
+
+    Raises:
+        OSError: something else has its name, or it cannot be made.
+    """
+    while True:
+        try:
+            return os.makedirs(path, mode, exist_ok=True)
+        except FileExistsError:
+            if os.path.lexists(path) and not os.path.isdir(path):
+                raise
+
+
 def private_directory(parent: str | None = None) -> str:
     """Return a directory in which only this user can make files, for files with names that others could guess.
 

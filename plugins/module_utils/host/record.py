@@ -23,6 +23,7 @@ import typing as t
 from contextlib import contextmanager
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
+    make_directory,
     remove_file,
     sync_directory,
     write_file,
@@ -149,8 +150,8 @@ class HostRecord:
         path = os.path.join(self.directory, LOCK)
         deadline = time.monotonic() + timeout
         while True:
-            self._make_directory()
             try:
+                self._make_directory()
                 descriptor = open_lock(path)
             except FileNotFoundError:
                 continue  # another process has removed the directory with its last record
@@ -173,7 +174,7 @@ class HostRecord:
 
     def _make_directory(self) -> None:
         """Make the directory. Anybody else who could write to it could replace originals and lock us out."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        make_directory(self.directory, 0o700)
         status = os.lstat(self.directory)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise HostRecordError(

@@ -17,7 +17,10 @@ import re
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import sync_directory
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
+    make_directory,
+    sync_directory,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, VmHostError
 
 OWNER_FILE = ".memstretch-fleet"
@@ -133,7 +136,7 @@ class OwnerFile:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         while True:
             if create:
-                os.makedirs(self.directory, mode=0o711, exist_ok=True)
+                make_directory(self.directory, 0o711)
             try:
                 return os.open(self.path, flags, 0o600)
             except FileNotFoundError:

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import (
     HostFiles,
     Mount,
+    make_directory,
     meminfo,
     mounts,
     parse_cpu_list,
@@ -190,3 +191,25 @@ def test_a_mount_that_a_user_has_made_hides_no_other_one(tmp_path):
         Mount("0:50", "/", "/home/u/a\x0b\x1cb\u2028c\u00a0d e", "fuse.x", "x\u2003y z", "rw,user_id=1000"),
         Mount("259:2", "/", "/srv/caf\u00e9", "xfs", "/dev/b", "rw,noquota"),
     ]
+
+
+def test_a_directory_is_made_although_another_process_removes_it_at_that_moment(tmp_path, monkeypatch):
+    path, real, calls = tmp_path / "a" / "b", os.path.isdir, []
+
+    def removed_meanwhile(name):
+        """Remove the directory just before os.makedirs looks whether it is one."""
+        if name == str(path) and not calls:
+            calls.append(name)
+            path.rmdir()
+        return real(name)
+
+    path.mkdir(parents=True)
+    monkeypatch.setattr(os.path, "isdir", removed_meanwhile)
+    make_directory(str(path), 0o700)
+    assert calls and path.is_dir()
+
+
+def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        make_directory(str(tmp_path / "file"))
