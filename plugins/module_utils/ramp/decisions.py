@@ -40,7 +40,7 @@ class Figures(t.NamedTuple):
 
     Attributes:
         fleet_avg, fleet_p99, reference_avg, reference_p99: in nanoseconds, of the bound that is compared; None without
-            requests.
+            requests, or if that bound is 0.
         page_ins, tier_cpu: a second.
     """
 
@@ -83,7 +83,7 @@ class Curve:
 
     def add(self, size: int, now: Figures, disturbed: bool) -> None:
         """Take a window. Windows that agree with one another, but not with the curve, begin a new one."""
-        if now.reference_avg is None:
+        if now.reference_avg is None or now.reference_p99 is None:
             return
         if not disturbed:
             self._clean.append((size, now))

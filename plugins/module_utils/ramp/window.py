@@ -75,6 +75,7 @@ def figures(
 
 
 def _average_and_p99(histogram: Histogram) -> tuple[float | None, float | None]:
+    """Return them in nanoseconds; None if nothing is known: without requests, and where a lower bound is 0."""
     if not histogram.count:
         return None, None
-    return histogram.sum_ns / histogram.count, histogram.percentiles([99.0])[0]
+    return histogram.sum_ns / histogram.count or None, histogram.percentiles([99.0])[0] or None

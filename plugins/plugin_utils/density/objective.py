@@ -147,7 +147,8 @@ def excess(window: Window, objective: Objective, bound: str) -> Excess:
             of[FLEET, figure] = _ln(fleet, limit * getattr(window.idle, figure))
             continue
         reference = getattr(_best(window.references, bound), figure)
-        of[FLEET, figure] = _ln(fleet, limit * reference)
+        # A lower bound of 0 says nothing about the references, and all the less that the fleet is slower.
+        of[FLEET, figure] = _ln(fleet, limit * (reference or getattr(window.references["upper"], figure)))
         of[REFERENCES, figure] = _ln(reference, limit * getattr(window.idle, figure))
     return Excess(window.size, of)
 
@@ -166,7 +167,7 @@ def excesses(looked: t.Sequence[Window], objective: Objective, bound: str) -> li
     for figure in FIGURES:
         levels = [_ln(getattr(each.references[bound], figure), 1.0) for each in looked]
         for of, found, level, calm in zip(steadied, raw, levels, _steady([each.size for each in looked], levels)):
-            of[FLEET, figure] = found.of[FLEET, figure] - level + calm
+            of[FLEET, figure] = found.of[FLEET, figure] + (calm - level if level > _UNKNOWN else 0.0)
     return [Excess(each.size, of) for each, of in zip(raw, steadied)]
 
 
@@ -192,3 +193,7 @@ def _best(figures: t.Mapping[str, Figures], bound: str) -> Figures:
 
 def _ln(value: float, limit: float) -> float:
     return math.log(max(value, 1e-3) / limit)
+
+
+# The level of references whose lower bound is 0.
+_UNKNOWN = _ln(0.0, 1.0)

@@ -48,7 +48,11 @@ RAMP, HOLD = "ramp", "hold"
 
 
 class _Samples(Kind):
-    """Samples as an encoded histogram, with their exact sum and limits."""
+    """Samples as an encoded histogram, with their exact sum and limits.
+
+    Args:
+        least: what the largest sample must be, in nanoseconds.
+    """
 
     _FIGURES = Fields(
         {
@@ -59,6 +63,9 @@ class _Samples(Kind):
             "histogram": Text(LONGEST_TEXT),
         }
     )
+
+    def __init__(self, least: int = 1) -> None:
+        self._least = least
 
     def check(self, name: str, value: t.Any) -> t.Any:
         figures = self._FIGURES.check(name, value)
@@ -74,16 +81,18 @@ class _Samples(Kind):
         for limit, slot in (("min_ns", min(counts)), ("max_ns", max(counts))):
             if figures[limit] is None or slot_of(figures[limit]) != slot:
                 refuse(f"{name}.{limit}", figures[limit], "that of its histogram")
-        if not count * low <= figures["sum_ns"] <= count * high or not high:
+        if not count * low <= figures["sum_ns"] <= count * high or high < self._least:
             refuse(f"{name}.sum_ns", figures["sum_ns"], "that of its histogram")
         return figures
 
 
 _HISTOGRAM = _Samples()
+# On a busy machine a client may be late by all of its requests: then nothing says that the server took any time.
+_LOWER = _Samples(least=0)
 _LOAD = Fields(
     {
         "upper": _HISTOGRAM,
-        "lower": _HISTOGRAM,
+        "lower": _LOWER,
         "punctual": _HISTOGRAM,
         "lost": Whole(),
         "seconds": Listed(Row((Whole(), Whole(), Whole())), _MOST_SECONDS),
@@ -129,7 +138,7 @@ _WINDOW = Fields(
         "machines": Row((_SAMPLE,)),
     }
 )
-_SECOND = Fields({"upper": _HISTOGRAM, "lower": _HISTOGRAM, "punctual": _HISTOGRAM})
+_SECOND = Fields({"upper": _HISTOGRAM, "lower": _LOWER, "punctual": _HISTOGRAM})
 _TOUCH = Fields(
     {
         "n": Whole(1, _MOST_HOSTS),

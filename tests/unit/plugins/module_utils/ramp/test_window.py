@@ -28,6 +28,12 @@ def test_figures_are_those_of_all_servers_by_their_lower_bounds_and_rates_a_seco
     assert (found.page_ins, found.tier_cpu) == (150, 0.25)
 
 
+def test_a_client_that_was_late_by_all_of_its_requests_says_nothing_about_the_server():
+    late = {"redis1": load_of([part([10**9, 10**9], [0, 0])])}
+    found = figures(late, late, MACHINE, MOMENTS)
+    assert found[:4] == (None, None, None, None)
+
+
 def test_the_record_of_a_window_has_whole_histograms():
     record = encoded(SERVERS["redis1"])
     assert record["upper"]["count"] == 2 and decode(record["upper"]["histogram"]) == {10: 1, 20: 1}

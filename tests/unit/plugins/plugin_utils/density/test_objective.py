@@ -33,6 +33,17 @@ def test_a_fleet_without_references_is_compared_with_idle_dram():
     assert of["fleet", "avg_us"] == pytest.approx(math.log(1.5), abs=0.05)
 
 
+def test_references_whose_clients_were_late_do_not_make_a_fleet_miss_its_objective():
+    """Their lower bound is 0, so nothing is known of how slow they were."""
+    (window,) = windows(ramp("zram", 1, [20], lambda size: 3.0, lambda size: 3.0))
+    nothing = window.references["lower"]._replace(avg_us=0.0, p99_us=0.0)
+    late = window._replace(idle=IDLE, references={**window.references, "lower": nothing})
+    of = excess(late, Objective("relative", 2.0, 2.0), "lower").of
+    assert all(value <= 0 for value in of.values())
+    limits = Objective("absolute", 1e3, 1e4)
+    assert all(value <= 0 for value in excesses([late, late], limits, "lower")[0].of.values())
+
+
 def test_an_absolute_objective_has_limits_in_microseconds():
     (window,) = windows(ramp("zram", 1, [20]))
     of = excess(window, Objective.of({"kind": "absolute", "avg_us": 30, "p99_us": 1470}), "upper").of

@@ -116,6 +116,14 @@ def test_what_is_no_line_of_a_stream_is_refused_by_name(line, named):
         accepted(line, "this_machine")
 
 
+def test_a_client_may_have_been_late_by_all_of_its_requests():
+    late = {**load(10_000), "lower": load(0)["upper"]}
+    found = accepted(text("window", window={**WINDOW, "hosts": {"redis1": late}}), "a")[1]["window"]["hosts"]["redis1"]
+    assert found["lower"]["sum_ns"] == 0 and found["lower"]["count"] == 100
+    with pytest.raises(MeasurementError, match="upper.sum_ns = 0"):
+        accepted(text("window", window={**WINDOW, "hosts": {"redis1": load(0)}}), "a")
+
+
 def test_a_server_that_nothing_was_asked_of_has_no_samples():
     nothing = {name: {**load(1)["upper"], **EMPTY} for name in ("upper", "lower", "punctual")}
     window = {**WINDOW, "hosts": {"redis1": {**nothing, "lost": 5, "seconds": []}}}
