@@ -60,7 +60,7 @@ CLOUD_INIT_IMAGE := .cache/golden/cloud-init.qcow2
 # lists how long each lane takes.
 LANES := lint unit client membw report local-user fleet systemd molecule local-root
 LONG_LANES := local-long fleet-long unit-long client-long release guests host redis trixie demo
-# Neither in "make test" nor in "make test-long": sanity is a part of release, for each step; noble needs an archive of Ubuntu, which UBUNTU_ARCHIVE names.
+# Only by their names: sanity is the part of release that is quick enough after each step; noble needs an archive of Ubuntu, which UBUNTU_ARCHIVE names.
 OTHER_LANES := sanity noble
 
 .PHONY: help setup setup-test lock docs demo restore stretched headline headline-page pictures lab lab-site test test-long test-local lint bench clean \

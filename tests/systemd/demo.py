@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import typing as t
 
+import memory_settings
+
 from .conftest import Host
 from .machine import SWAP
 
@@ -44,7 +46,4 @@ def play(host: Host, **variables: t.Any) -> dict[str, t.Any]:
 
 def settings(host: Host) -> list[str]:
     """Return the settings of memory, and the swap, as the machine sees them."""
-    read = "for each in /proc/sys/vm/* /sys/kernel/mm/transparent_hugepage/* /sys/kernel/mm/ksm/run; do "
-    read += 'echo "$each $(cat "$each" 2>/dev/null | tr "\\n" " ")"; done; cut -f 1 /proc/swaps'
-    found = host.machine.run("sh", "-c", read)
-    return [line for line in found.splitlines() if "stat_refresh" not in line]
+    return memory_settings.settings(host.machine.run("sh", "-c", memory_settings.READ))

@@ -147,8 +147,7 @@ def excess(window: Window, objective: Objective, bound: str) -> Excess:
             of[FLEET, figure] = _ln(fleet, limit * getattr(window.idle, figure))
             continue
         reference = getattr(_best(window.references, bound), figure)
-        # A lower bound of 0 says nothing about the references, and all the less that the fleet is slower.
-        of[FLEET, figure] = _ln(fleet, limit * (reference or getattr(window.references["upper"], figure)))
+        of[FLEET, figure] = _ln(fleet, limit * _reference(window, figure, reference))
         of[REFERENCES, figure] = _ln(reference, limit * getattr(window.idle, figure))
     return Excess(window.size, of)
 
@@ -165,9 +164,9 @@ def excesses(looked: t.Sequence[Window], objective: Objective, bound: str) -> li
         return raw
     steadied: list[dict[Criterion, float]] = [{} for _each in raw]
     for figure in FIGURES:
-        levels = [_ln(getattr(each.references[bound], figure), 1.0) for each in looked]
+        levels = [_ln(_reference(each, figure, getattr(each.references[bound], figure)), 1.0) for each in looked]
         for of, found, level, calm in zip(steadied, raw, levels, _steady([each.size for each in looked], levels)):
-            of[FLEET, figure] = found.of[FLEET, figure] + (calm - level if level > _UNKNOWN else 0.0)
+            of[FLEET, figure] = found.of[FLEET, figure] - level + calm
     return [Excess(each.size, of) for each, of in zip(raw, steadied)]
 
 
@@ -184,6 +183,13 @@ def _steady(sizes: t.Sequence[int], levels: t.Sequence[float]) -> list[float]:
     return found
 
 
+def _reference(window: Window, figure: str, value: float) -> float:
+    """Return a figure of the references that a fleet is compared with. A lower bound of 0 says nothing about them, and
+    all the less that the fleet is slower: then it is the upper one.
+    """
+    return value or float(getattr(window.references["upper"], figure))
+
+
 def _best(figures: t.Mapping[str, Figures], bound: str) -> Figures:
     """Return the figures of a bound for a ratio."""
     if bound == "upper" and "punctual" in figures:
@@ -193,7 +199,3 @@ def _best(figures: t.Mapping[str, Figures], bound: str) -> Figures:
 
 def _ln(value: float, limit: float) -> float:
     return math.log(max(value, 1e-3) / limit)
-
-
-# The level of references whose lower bound is 0.
-_UNKNOWN = _ln(0.0, 1.0)
