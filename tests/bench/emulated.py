@@ -18,7 +18,7 @@ import typing as t
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "vm"))
 
 import charged_dram
-from vm import Image, Machine
+from vm import CPUS_OF_LONG_RUNS, Image, Machine
 
 ROOT = charged_dram.ROOT
 # What a bench imports or starts. ansible-core is there for module_utils.
@@ -33,8 +33,7 @@ SOURCES = (
     "tests/local/memory_load.py",
     "tests/programs/solotest/servers.py",
 )
-# With more CPUs, qemu sometimes runs old code where the kernel has just changed its own, and the kernel panics.
-MEMORY_MIB, CPUS = 1024, 1
+MEMORY_MIB = 1024
 _THERE = "/root/density"
 _COLLECTION = ".ansible/collections/ansible_collections/memstretch/density"
 
@@ -51,7 +50,7 @@ def run(program: str, arguments: t.Sequence[str]) -> t.Iterator[str]:
     command = ["python3", str(pathlib.Path(program).resolve().relative_to(ROOT)), *there, "--client=/root/solotest"]
     machine = Machine(name)
     try:
-        machine.start(Image(suite="trixie", include=PACKAGES), memory=MEMORY_MIB, cpus=CPUS)
+        machine.start(Image(suite="trixie", include=PACKAGES), memory=MEMORY_MIB, cpus=CPUS_OF_LONG_RUNS)
         _copy(machine)
         _in(machine, "systemctl disable --now --quiet redis-server && modprobe zram num_devices=0")
         words = machine.ssh_command(f"cd {_THERE} && exec {shlex.join(command)}")

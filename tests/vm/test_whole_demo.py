@@ -26,11 +26,10 @@ from packaging.requirements import Requirement
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from vm import Image, Machine
+from vm import CPUS_OF_LONG_RUNS, Image, Machine
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# With more CPUs, qemu sometimes runs old code where the kernel has just changed its own, and the kernel panics.
-MEMORY_MIB, CPUS, DISK = 2048, 1, "8G"
+MEMORY_MIB, DISK = 2048, "8G"
 USER = "tester"
 THERE = {"python_version": "3.13", "python_full_version": "3.13.5"}
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64")
@@ -63,7 +62,7 @@ def machine() -> t.Iterator[Machine]:
     found = Machine(f"demo-{os.getpid()}")
     try:
         image = Image(suite="trixie", include=("git", "make", "python3", "sudo"), offer=packages(), disk=DISK)
-        yield found.start(image, memory=MEMORY_MIB, cpus=CPUS)
+        yield found.start(image, memory=MEMORY_MIB, cpus=CPUS_OF_LONG_RUNS)
     finally:
         found.remove()
 

@@ -34,6 +34,9 @@ PACKAGES_HERE = [*debian_image.PACKAGES_HERE, "openssh-client"]
 SHUTDOWN_S = 60
 BOOT_TIMEOUT_S = 900
 SOFTWARE = "tcg,thread=multi"
+# For long runs: with more CPUs, qemu sometimes runs old code where the kernel has just changed its own, and the kernel
+# panics.
+CPUS_OF_LONG_RUNS = 1
 
 
 # --- the machine -----------------------------------------------------------------------------------------------
