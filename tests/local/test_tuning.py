@@ -102,6 +102,7 @@ def test_a_second_playbook_is_refused_until_the_first_has_ended(tune, fleet, tmp
     assert not os.path.exists("/run/memstretch-0/claim.json")
 
 
+@pytest.mark.long
 def test_a_profile_is_applied_changed_and_restored(tune, fleet, tmp_path, monkeypatch):
     before = snapshot()
     predicted = tune("tune", "zram_swap", check=True)
