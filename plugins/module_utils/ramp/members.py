@@ -153,7 +153,8 @@ class Member:
     def check(self) -> None:
         """Raise ServerError if its client has ended although its server lives."""
         if self.client and self._outlives(self.client):
-            raise ServerError(f"the client of {self.name} has ended: {self._error() or self.client.says()}")
+            why = why_ended(self.report() or {}, self.client.says())
+            raise ServerError(f"the client of {self.name} has ended: {why}")
 
     def _outlives(self, child: Child) -> bool:
         """Return whether the server goes on although its fill or its client has ended.
@@ -198,9 +199,21 @@ class Member:
                     return json.loads(line)
         return None
 
-    def _error(self) -> str:
-        error = (self.report() or {}).get("error")
-        return error["message"] if error else ""
+
+def why_ended(report: t.Mapping[str, t.Any], said: str) -> str:
+    """Explain why a client has ended although its server lives.
+
+    Args:
+        report: its last line; empty if it has printed none.
+        said: the end of all that it has printed.
+    """
+    if report.get("ended") == "lease":
+        return (
+            "it waited too long for a sign of life of the conductor, to which this machine gave no CPU time. Load it "
+            "less: lower latency_benchmark_rate or density_references"
+        )
+    error = report.get("error")
+    return error["message"] if error else said
 
 
 def end_of(members: t.Sequence[Member], vm_seconds: float, meanwhile: t.Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import load_of
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import load_of, why_ended
 
 
 def bound(*slots):
@@ -39,3 +39,14 @@ def test_a_second_without_requests_changes_no_figure():
 
 def test_nothing_that_was_reported_is_nothing():
     assert load_of([])["punctual"] == {"counts": {}, "sum_ns": 0, "min_ns": None, "max_ns": None}
+
+
+def test_a_client_that_hears_nothing_names_the_busy_machine():
+    why = why_ended({"schema": 1, "ended": "lease", "error": None}, said='{"schema":1,"ended":"lease"}')
+    assert "gave no CPU time" in why and "latency_benchmark_rate" in why and "{" not in why
+
+
+def test_a_client_that_fails_says_why():
+    refused = {"schema": 1, "ended": "error", "error": {"message": "the server refused the password"}}
+    assert why_ended(refused, said="...") == "the server refused the password"
+    assert why_ended({}, said="Segmentation fault") == "Segmentation fault"
