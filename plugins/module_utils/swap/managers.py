@@ -123,7 +123,7 @@ def _texts(files: HostFiles, patterns: t.Iterable[str]) -> t.Iterator[tuple[str,
 def devices_in(text: str) -> list[str]:
     """Return everything in a text that may name a device: paths, tags, PCI addresses, numbers of block devices."""
     found = [name for path in _PATH.findall(text) for name in _readings(path)]
-    found += [source_path(tag) for tag in _TAG.findall(text)]
+    found += [path for tag in _TAG.findall(text) for path in source_paths(tag)]
     for domain, bus, device, function in _PCI.findall(text):
         functions = [function] if function else [str(number) for number in range(_FUNCTIONS)]
         found += [f"{(domain or '0000').lower()}:{bus.lower()}:{device.lower()}.{number}" for number in functions]
@@ -139,13 +139,26 @@ def _readings(path: str) -> list[str]:
     return [name for name in (*found, *unescaped) if name.count("/") > 1]
 
 
-def source_path(source: str) -> str:
-    """Return the path of a device that fstab names as UUID=..., LABEL=... and so on."""
+def source_paths(source: str) -> list[str]:
+    """Return the paths of a device that fstab names as UUID=..., LABEL=... and so on.
+
+    fstab and udev write a blank in a label by its code, and each in its own way. The UUIDs of FAT and NTFS have capital
+    letters, all others have small ones, and people write both.
+    """
+    source = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), source)
     kind, equals, value = source.partition("=")
-    if equals and kind in ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"):
-        value = value.strip('"')
-        return f"/dev/disk/by-{kind.lower()}/" + (value.lower() if kind in ("UUID", "PARTUUID") else value)
-    return source
+    if not equals or kind not in ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"):
+        return [source]
+    value = _as_udev(value.strip('"'))
+    values = [value, value.lower(), value.upper()] if kind in ("UUID", "PARTUUID") else [value]
+    return list(dict.fromkeys(f"/dev/disk/by-{kind.lower()}/{one}" for one in values))
+
+
+def _as_udev(name: str) -> str:
+    """Return a name as udev writes it in a link: in the place of what may be misread there is its code."""
+    if r"\x" in name:
+        return name
+    return re.sub(r"[^\w#+.:=@-]", lambda match: "".join(f"\\x{byte:02x}" for byte in match.group().encode()), name)
 
 
 def _pci_mapping(files: HostFiles) -> list[Claim]:

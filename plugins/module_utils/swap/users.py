@@ -31,7 +31,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.managers i
     Claim,
     devices_in,
     manager_claims,
-    source_path,
+    source_paths,
 )
 
 _LIBVIRT = ("/etc/libvirt", "/run/libvirt")
@@ -40,6 +40,13 @@ CONFIGFS = "/sys/kernel/config"
 EXPORTERS = {"nvmet": f"{CONFIGFS}/nvmet", "target_core_mod": f"{CONFIGFS}/target"}
 # What nvmetcli and targetcli export at the next boot.
 SAVED_EXPORTS = ("/etc/nvmet/config.json", "/etc/rtslib-fb-target/saveconfig.json", "/etc/target/saveconfig.json")
+# Where a boot is told the swap area of a hibernated system. It waits for an area that is gone.
+_RESUME = r"^\s*RESUME=[\"']?([^\s\"']+)"
+_HIBERNATION = (
+    ("/etc/initramfs-tools/initramfs.conf", _RESUME),
+    ("/etc/initramfs-tools/conf.d/*", _RESUME),
+    ("/proc/cmdline", r"(?:^|\s)resume=(\S+)"),
+)
 
 
 def claims_on(disk: Disk, run_command: RunCommand) -> list[str]:
@@ -200,13 +207,20 @@ def _paths_in(content: t.Any) -> t.Iterator[str]:
 
 
 def boot_claims(files: HostFiles) -> list[Claim]:
-    """Return the devices in /etc/fstab and /etc/crypttab."""
+    """Return the devices that the next boot uses, or waits for: those of file systems, encryption and hibernation."""
     found = []
     for table, field in (("/etc/fstab", 0), ("/etc/crypttab", 1)):
         for line in (files.text(table) or "").splitlines():
             words = line.split()
             if len(words) > field and not line.lstrip().startswith("#"):
-                found.append(Claim(source_path(words[field]), f"is listed in {table} ({words[field]})"))
+                text = f"is listed in {table} ({words[field]})"
+                found += [Claim(path, text) for path in source_paths(words[field])]
+    for pattern, setting in _HIBERNATION:
+        for path in sorted(glob.glob(files.path(pattern))):
+            name = "/" + os.path.relpath(path, files.root)
+            for source in re.findall(setting, files.text(name) or "", re.MULTILINE):
+                text = f"is where the boot looks for a hibernated system ({source} in {name})"
+                found += [Claim(device, text) for device in source_paths(source)]
     return found
 
 

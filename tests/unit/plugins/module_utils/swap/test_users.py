@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import Disk, GuardError
-from ansible_collections.memstretch.density.plugins.module_utils.swap.managers import source_path
+from ansible_collections.memstretch.density.plugins.module_utils.swap.managers import source_paths
 from ansible_collections.memstretch.density.plugins.module_utils.swap.users import (
     boot_claims,
     claims_on,
@@ -266,22 +266,49 @@ def test_devices_that_the_boot_uses(files, write):
     write("/etc/crypttab", "secret UUID=AB none luks\n")
     assert boot_claims(files) == [
         ("/dev/disk/by-label/data", "is listed in /etc/fstab (LABEL=data)"),
+        ("/dev/disk/by-uuid/AB", "is listed in /etc/crypttab (UUID=AB)"),
         ("/dev/disk/by-uuid/ab", "is listed in /etc/crypttab (UUID=AB)"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("source", "path"),
+    ("name", "text", "source"),
     [
-        ("UUID=AB-12", "/dev/disk/by-uuid/ab-12"),
-        ('LABEL="swap"', "/dev/disk/by-label/swap"),
-        ("PARTUUID=AB", "/dev/disk/by-partuuid/ab"),
-        ("/dev/sda1", "/dev/sda1"),
-        ("tmpfs", "tmpfs"),
+        ("/etc/initramfs-tools/conf.d/resume", "# RESUME=/dev/no\nRESUME=UUID=ab-12\n", "UUID=ab-12"),
+        ("/etc/initramfs-tools/initramfs.conf", 'MODULES=most\nRESUME="UUID=ab-12"\n', "UUID=ab-12"),
+        ("/proc/cmdline", "root=/dev/sda1 noresume=x resume=UUID=ab-12 quiet\n", "UUID=ab-12"),
     ],
 )
-def test_path_of_a_device_in_fstab(source, path):
-    assert source_path(source) == path
+def test_the_area_of_a_hibernated_system_is_claimed(files, write, name, text, source):
+    """As in systemd/systemd#35180: without that area, some systems wait at boot, and some for ever."""
+    write(name, text)
+    assert boot_claims(files)[0] == (
+        "/dev/disk/by-uuid/ab-12",
+        f"is where the boot looks for a hibernated system ({source} in {name})",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "paths"),
+    [
+        # The links of FAT and NTFS have capital letters, as in fox-it/dissect.target#273.
+        ("UUID=AB-12", ["/dev/disk/by-uuid/AB-12", "/dev/disk/by-uuid/ab-12"]),
+        ("UUID=ab-12", ["/dev/disk/by-uuid/ab-12", "/dev/disk/by-uuid/AB-12"]),
+        ('LABEL="swap"', ["/dev/disk/by-label/swap"]),
+        # fstab and udev write blanks differently, as in storaged-project/udisks#888, and slashes, as in
+        # systemd/systemd#50.
+        (r"LABEL=my\040data", [r"/dev/disk/by-label/my\x20data"]),
+        ("LABEL=/boot", [r"/dev/disk/by-label/\x2fboot"]),
+        ("LABEL=Größe", ["/dev/disk/by-label/Größe"]),
+        ("PARTLABEL=a~b", [r"/dev/disk/by-partlabel/a\x7eb"]),
+        ("PARTUUID=12-34", ["/dev/disk/by-partuuid/12-34"]),
+        ("/dev/sda1", ["/dev/sda1"]),
+        (r"/dev/disk/by-label/my\x20data", [r"/dev/disk/by-label/my\x20data"]),
+        ("tmpfs", ["tmpfs"]),
+    ],
+)
+def test_paths_of_a_device_in_fstab(source, paths):
+    assert source_paths(source) == paths
 
 
 def test_a_libvirt_file_that_cannot_be_read_is_an_error(tmp_path):
