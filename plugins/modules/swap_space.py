@@ -145,8 +145,8 @@ options:
   persistence:
     description:
       - Whether the swap is turned on again at boot, by units in C(/etc/systemd/system). V(auto) does so on hosts that
-        run systemd, and warns on others. V(required) refuses a host that does not run systemd. V(never) writes no
-        units.
+        run systemd, and warns on others, and where C(swap.target) is masked for swap in a file or in zram.
+        V(required) refuses a host where it is not possible. V(never) writes no units.
     type: str
     choices: [auto, required, never]
     default: auto
@@ -358,6 +358,8 @@ def find_change(module: AnsibleModule, systemd: Systemd | None) -> SwapChange:
     change = SwapChange(options, guard, record, systemd, restore)
     if change.refusals:
         raise RefusedError(change.refusals)
+    if params["persistence"] == "required" and change.kept_off_at_boot:
+        raise RefusedError([f"persistence: required is not possible, because {change.kept_off_at_boot}"])
     return change
 
 
@@ -377,7 +379,7 @@ def run(module: AnsibleModule) -> dict:
         "actions": [step.text for step in change.steps],
         "areas": change.result_areas(predicted),
         "warnings_list": change.warnings,
-        "persistent": systemd is not None,
+        "persistent": systemd is not None and not change.kept_off_at_boot,
         "diff": {"before": before, "after": change.listing_predicted() if predicted else now},
     }
 

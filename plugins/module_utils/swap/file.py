@@ -40,6 +40,8 @@ _RESERVE = 2**30
 class SwapFile(SwapKind):
     """Swap in one file."""
 
+    of_target = True
+
     @property
     def directory(self) -> str:
         return os.path.dirname(self.options.file)

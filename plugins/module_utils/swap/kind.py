@@ -53,6 +53,9 @@ class SwapKind:
         recorded: the host's record of what earlier runs have taken.
     """
 
+    # Whether swap.target starts it at boot.
+    of_target = False
+
     def __init__(self, options: Options, guard: Guard, recorded: dict[str, t.Any]) -> None:
         self.options, self.guard, self.files, self.recorded = options, guard, guard.files, recorded
 

@@ -43,6 +43,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
     DROP_IN,
     DROP_IN_NAME,
+    TARGET,
     OtherUnit,
     Systemd,
     install,
@@ -103,6 +104,9 @@ class SwapChange:
         if too_many_areas and not restore:
             self.refusals.append(too_many_areas)
         self.warnings = self.kind.warnings()
+        self.kept_off_at_boot = "" if restore else self._what_keeps_it_off_at_boot()
+        if self.kept_off_at_boot:
+            self.warnings.append(f"this swap does not survive a reboot, because {self.kept_off_at_boot}")
         self.steps: list[Step] = []
         if self.refusals:
             return
@@ -121,6 +125,12 @@ class SwapChange:
         no_room = head_room(self.files, self.leaving, options.reserve)
         if no_room:
             self.refusals.append(no_room)
+
+    def _what_keeps_it_off_at_boot(self) -> str:
+        """Explain why systemd will not start this swap at boot, although it has units; an empty string if it will."""
+        if not self.systemd or not self.kind.of_target or not self.systemd.is_masked(TARGET):
+            return ""
+        return f"{TARGET} is masked, as guides for Kubernetes advise. If this host may swap, systemctl unmask {TARGET}"
 
     def _identifiers(self) -> set[str]:
         return {identifier for identifiers in self.recorded["areas"].values() for identifier in identifiers}

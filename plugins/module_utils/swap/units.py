@@ -46,6 +46,8 @@ ExecCondition=/bin/sh -c '{condition}'
 {commands}
 {install}"""
 DROP_IN_NAME = "50-memstretch.conf"
+# It starts swap in files and zram at boot. A drive starts its swap itself.
+TARGET = "swap.target"
 # The names of files that are ours, below DIRECTORY; each begins with the comment, too.
 _OUR_NAMES = re.compile(rf"(?:[^/]+\.swap|memstretch-[^/]+\.service|[^/]+\.swap\.d/{re.escape(DROP_IN_NAME)})$")
 # The condition is never met: the root directory always exists.
@@ -78,9 +80,9 @@ def swap_unit(what: str, priority: int, discard: str, prepared_by: str = "") -> 
         prepared_by: the unit that creates C(what), unless that is a drive or a file.
     """
     dependencies = f"Requires={prepared_by}\nAfter={prepared_by}" if prepared_by else ""
-    wanted_by = "swap.target" if prepared_by else f"{escape(what)}.device"
+    wanted_by = TARGET if prepared_by else f"{escape(what)}.device"
     if not what.startswith("/dev/"):
-        wanted_by, dependencies = "swap.target", "After=systemd-remount-fs.service"
+        wanted_by, dependencies = TARGET, "After=systemd-remount-fs.service"
     options = {"none": "", "both": "Options=discard\n"}.get(discard, f"Options=discard={discard}\n")
     text = _UNIT.format(
         description=f"Swap of memstretch.density on {what.replace('%', '%%')}", dependencies=dependencies
@@ -193,6 +195,11 @@ class Systemd:
                     values["Id"], values.get("What", ""), values.get("SourcePath") or fragment
                 )
         return [found[name] for name in sorted(found)]
+
+    def is_masked(self, unit: str) -> bool:
+        """Check whether an administrator keeps a unit from starting, whatever wants it."""
+        command = ["systemctl", "show", "--property=LoadState", unit]
+        return run_checked(self.run_command, command, UnitError).strip() == "LoadState=masked"
 
     def reload(self) -> None:
         run_checked(self.run_command, ["systemctl", "daemon-reload"], UnitError)

@@ -124,6 +124,8 @@ class Zram:
 class ZramSwap(SwapKind):
     """Swap on zram devices."""
 
+    of_target = True
+
     def __init__(self, options: Options, guard: Guard, recorded: dict[str, t.Any]) -> None:
         super().__init__(options, guard, recorded)
         self.zram = Zram(guard)

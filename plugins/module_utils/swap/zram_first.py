@@ -27,6 +27,8 @@ class ZramFirst(SwapKind):
         then: the swap of the other kind.
     """
 
+    of_target = True
+
     def __init__(self, then: SwapKind) -> None:
         super().__init__(then.options, then.guard, then.recorded)
         zram = ZramSwap(then.options._replace(priority=then.options.priority + 1), then.guard, then.recorded)

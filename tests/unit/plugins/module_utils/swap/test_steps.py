@@ -14,6 +14,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.format imp
 from ansible_collections.memstretch.density.plugins.module_utils.swap.steps import EMPTY, SwapChange
 
 MIB = 1024 * 1024
+ZRAM = {"/sys/class/zram-control/hot_add": "", "/sys/block/zram0/comp_algorithm": "[lz4]\n"}
 GONE = "/dev/disk/by-id/memstretch-test-gone"
 
 
@@ -112,6 +113,38 @@ def test_restored_undoes_everything_in_the_record_in_a_safe_order(make_change, r
         f"remove the swap file {tmp_path}/ours",
         f"remove the record {record.path}",
     ]
+
+
+class MaskedTarget:
+    """A systemd without other swap whose swap.target may be masked."""
+
+    def __init__(self, masked):
+        self.masked = masked
+
+    def is_masked(self, unit):
+        return self.masked and unit == "swap.target"
+
+    def others(self, _ours):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("params", "masked", "kept_off"),
+    [
+        ({"kind": "file", "file": "/swap", "file_size": "16M"}, True, True),
+        ({"kind": "file", "file": "/swap", "file_size": "16M"}, False, False),
+        ({"kind": "zram"}, True, True),
+        ({"kind": "none"}, True, False),  # nothing would be started
+    ],
+)
+def test_a_masked_target_keeps_the_swap_off_at_boot(make_guard, make_options, record, params, masked, kept_off):
+    """As in kubernetes-sigs/kubespray#10587: a host that was a node of Kubernetes may have it masked."""
+    guard = make_guard({"/proc/swaps": "", "/proc/meminfo": "MemAvailable: 9999999 kB\n", **ZRAM})
+    change = SwapChange(make_options(**params), guard, record, MaskedTarget(masked))
+    text = "this swap does not survive a reboot, because swap.target is masked"
+    assert [warning.startswith(text) for warning in change.warnings] == [True] * kept_off
+    assert bool(change.kept_off_at_boot) is kept_off
+    assert SwapChange(make_options(), guard, record, MaskedTarget(masked), True).warnings == []
 
 
 def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_change, record, tmp_path):

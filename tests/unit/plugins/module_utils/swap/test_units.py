@@ -129,6 +129,11 @@ def test_units_of_others_are_those_with_a_file_that_is_not_ours():
     assert turned_on_by(found, "/elsewhere") == ""
 
 
+@pytest.mark.parametrize(("answer", "masked"), [("LoadState=masked\n", True), ("LoadState=loaded\n", False)])
+def test_whether_a_unit_is_masked(answer, masked):
+    assert Systemd(lambda command, **_options: (0, answer, "")).is_masked("swap.target") is masked
+
+
 def test_systemctl_failure_is_an_error():
     with pytest.raises(UnitError, match="status 1: no bus"):
         Systemd(lambda command, **_options: (1, "", "no bus\n")).others([])
