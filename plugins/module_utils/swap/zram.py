@@ -10,6 +10,7 @@ import re
 import time
 import typing as t
 
+from ansible_collections.memstretch.density.plugins.module_utils.host.commands import run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
 from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import Area, SwapError, areas, run
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import write_area
@@ -35,6 +36,8 @@ _CONTROL = "/sys/class/zram-control"
 _OF_UBUNTU = re.compile(r"^ID(_LIKE)?=.*\bubuntu\b", re.MULTILINE)
 # MemTotal differs a little between boots. A device whose size is a share of it is kept if it differs by at most this.
 _SHARE_TOLERANCE = 0.01
+# What modprobe lists for a module that hardened hosts must not load.
+_BLOCKED = re.compile(r"^install (?:exec )?(\S*\b(?:true|false))\b", re.MULTILINE)
 # udev opens a device that has just been released.
 _BUSY_S = 5.0
 
@@ -52,7 +55,15 @@ class Zram:
         modprobe = find_tool("modprobe")
         if modprobe is None:
             return f"zram is not loaded, and {lacks('modprobe')}"
-        if self.guard.run_command([modprobe, "--dry-run", "--quiet", "zram"])[0] == 0:
+        # modprobe's status is also 0 if a command such as /bin/true stands for the module.
+        status, steps, _errors = run_to_end(self.guard.run_command, [modprobe, "--show-depends", "--quiet", "zram"])
+        blocked = _BLOCKED.search(steps)
+        if blocked and not status:
+            return (
+                "zram is not loaded, and a line in /etc/modprobe.d blocks it, or a module that it needs: "
+                f"modprobe would run {blocked.group(1)} in its place. Remove that line"
+            )
+        if not status:
             return ""
         text = "this kernel has no zram (CONFIG_ZRAM)"
         if _OF_UBUNTU.search(self.files.text("/etc/os-release") or ""):
@@ -65,6 +76,11 @@ class Zram:
 
     def load(self) -> None:
         run(self.guard, ["modprobe", "zram"])
+        if not self.loaded():
+            raise SwapError(
+                "modprobe zram ended without an error, but zram is not loaded; see the lines about it in "
+                "/etc/modprobe.d"
+            )
 
     def unload(self) -> None:
         run(self.guard, ["modprobe", "--remove", "zram"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap import zram as zram_module
+from ansible_collections.memstretch.density.plugins.module_utils.swap.areas import SwapError
 from ansible_collections.memstretch.density.plugins.module_utils.swap.zram import Zram, ZramSwap
 
 DEVICES = {
@@ -51,12 +52,33 @@ def test_a_kernel_without_zram_is_told_with_the_package_that_has_it(
     files = {"/etc/os-release": system} if system else {}
     guard = make_guard({**files, "/proc/sys/kernel/osrelease": "6.8.0-31-generic\n"})
     asked = []
-    monkeypatch.setattr(guard, "run_command", lambda command: (asked.append(command[1:]), (1, "", ""))[1])
+    monkeypatch.setattr(guard, "run_command", lambda command, **_options: (asked.append(command[1:]), (1, "", ""))[1])
     monkeypatch.setattr(zram_module, "find_tool", "/sbin/{}".format)
     assert ZramSwap(make_options(kind="zram"), guard, {}).refusals() == [
         "this kernel has no zram (CONFIG_ZRAM)" + package
     ]
-    assert asked == [["--dry-run", "--quiet", "zram"]]
+    assert asked == [["--show-depends", "--quiet", "zram"]]
+
+
+@pytest.mark.parametrize(
+    ("steps", "program"),
+    [
+        ("install /bin/true \n", "/bin/true"),
+        ("install /bin/false\ninsmod /lib/modules/6.1/zram.ko \n", "/bin/false"),
+        ("insmod /lib/modules/6.1/zsmalloc.ko \ninsmod /lib/modules/6.1/zram.ko \n", ""),
+        ("install /sbin/modprobe --ignore-install zram && logger zram\n", ""),
+        ("builtin zram\n", ""),
+    ],
+)
+def test_a_module_that_must_not_be_loaded_is_refused(make_guard, monkeypatch, steps, program):
+    """As in microsoft/lisa#4106: modprobe ends with status 0 there, and nothing is loaded."""
+    guard = make_guard()
+    guard.run_command = lambda command, **_options: (0, steps, "")
+    monkeypatch.setattr(zram_module, "find_tool", "/sbin/{}".format)
+    refused = f"modprobe would run {program} in its place. Remove that line"
+    assert Zram(guard).missing().partition(": ")[2] == (refused if program else "")
+    with pytest.raises(SwapError, match="zram is not loaded; see the lines about it in /etc/modprobe.d"):
+        Zram(guard).load()
 
 
 def test_a_host_that_cannot_load_modules_is_told_which_package_can(make_guard, make_options, monkeypatch):
