@@ -218,7 +218,9 @@ def make_file(guard: Guard, path: str, size: int, file_system: str, identifier: 
     try:
         os.fchmod(descriptor, 0o600)
         if file_system == "btrfs":
-            # Without copy-on-write, Btrfs never moves a block of the file.
+            # Without copy-on-write, Btrfs never moves a block of the file. A compressed file cannot be without it, and
+            # a file in a directory that Btrfs compresses is compressed.
+            run_checked(guard.run_command, ["chattr", "-c", new], FormatError)
             run_checked(guard.run_command, ["chattr", "+C", new], FormatError)
         try:
             os.posix_fallocate(descriptor, 0, size)

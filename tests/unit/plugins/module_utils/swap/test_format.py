@@ -22,6 +22,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.format imp
     write_area,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import read_header
+from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 MIB = 1024 * 1024
 IDENTIFIER = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")
@@ -78,6 +79,31 @@ def test_partitions_that_do_not_fit_are_refused():
 def test_an_encrypted_disk_has_one_partition_with_our_mark():
     line = f'size=98MiB, type=L, name="memstretch-crypt", uuid={IDENTIFIER}\n'
     assert table(100 * MIB, True, [IDENTIFIER]) == "label: gpt\n" + line
+
+
+class Tools:
+    """Runs programs as the guard does."""
+
+    run_command = staticmethod(run_command)
+
+
+def test_a_file_in_a_directory_that_btrfs_compresses_is_not_compressed(needs_root, tmp_path):
+    """As in picodotdev/alis#214. Btrfs has no swap in a file that it compresses, or copies when it is written."""
+    image, mounted = tmp_path / "image", tmp_path / "mounted"
+    with open(image, "wb") as file:
+        file.truncate(256 * MIB)
+    mounted.mkdir()
+    for command in (["mkfs.btrfs", "-q", str(image)], ["mount", "-o", "loop,compress=zstd", str(image), str(mounted)]):
+        subprocess.run(command, check=True, capture_output=True)
+    try:
+        directory = mounted / "compressed"
+        directory.mkdir()
+        subprocess.run(["btrfs", "property", "set", directory, "compression", "zstd"], check=True)
+        make_file(Tools, str(directory / "swap"), 16 * MIB, "btrfs", IDENTIFIER)
+        shown = subprocess.run(["lsattr", directory / "swap"], check=True, capture_output=True, text=True).stdout
+        assert shown.split()[0].strip("-") == "C"
+    finally:
+        subprocess.run(["umount", mounted], check=True)
 
 
 def fail(*_arguments):
