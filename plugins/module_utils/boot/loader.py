@@ -136,7 +136,8 @@ class Grub:
         self.run_command = run_command
         self.generator = find_program("grub-mkconfig") or ""
         self.boot = boot
-        self.menu = os.path.join(boot, "grub.cfg")
+        # It may be a link, for example to the partition of the firmware. The file behind it is what GRUB reads.
+        self.menu = os.path.realpath(os.path.join(boot, "grub.cfg"))
         self.settings = os.path.join(defaults, "grub")
         self.directory = os.path.join(defaults, "grub.d")
         # Its name sorts after the drop-ins of distributions and clouds, because the last one wins.
@@ -176,13 +177,15 @@ class Grub:
 memstretch_without() (
     set -f
     kept=
-    for word in $1; do
+    # A blank between double quotes belongs to a value.
+    for word in $(printf '%s\\n' "$1" |
+        awk -F '"' -v OFS='"' '{{ for (i = 2; i <= NF; i += 2) gsub(/ /, "\\001", $i) }} 1'); do
         case "$word" in
         {" | ".join(dict.fromkeys(patterns))}) ;;
         *) kept="$kept${{kept:+ }}$word" ;;
         esac
     done
-    printf '%s' "$kept"
+    printf '%s' "$kept" | tr '\\001' ' '
 )
 GRUB_CMDLINE_LINUX="$(memstretch_without "$GRUB_CMDLINE_LINUX"){"".join(" " + argument for argument in arguments)}"
 GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"

@@ -342,6 +342,51 @@ def test_the_settings_of_a_cloud_are_changed_like_those_of_the_host(host):
     assert after == before
 
 
+# What other roles have left in /etc/default/grub. The first two are lae/ansible-role-proxmox#274 and
+# konstruktoid/ansible-role-hardening#900; the third is ansible-lockdown/RHEL7-CIS#217, whose file no shell can read.
+LEFT_BY_OTHERS = [
+    ('GRUB_CMDLINE_LINUX="nmi_watchdog=0 nmi_watchdog=0"\n' * 3, "nmi_watchdog=0 nmi_watchdog=0 rcu_nocbs=all"),
+    (
+        "".join(f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX lockdown={mode}"\n' for mode in ("none", "integrity")),
+        "lockdown=none lockdown=integrity rcu_nocbs=all",
+    ),
+    ('GRUB_CMDLINE_LINUX="quiet audit=1\nvga=normal"\nvga=normal"\n', None),
+    ("# GRUB_CMDLINE_LINUX=old\n  GRUB_CMDLINE_LINUX=new # not old\n", "new rcu_nocbs=all"),
+    # A name that begins like another one, as in ComplianceAsCode/content#5756.
+    (
+        "GRUB_CMDLINE_LINUX='my_rcu_nocbs=1 rcu_nocbs=allow rcu_nocbs_poll'\n",
+        "my_rcu_nocbs=1 rcu_nocbs_poll rcu_nocbs=all",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), LEFT_BY_OTHERS)
+def test_settings_that_other_roles_have_written_are_read_as_grub_reads_them(host, text, line):
+    (host.defaults / "grub").write_text(text, encoding="utf-8")
+    before = host.files()
+    if line is None:
+        with pytest.raises(BootLoaderError, match="the boot menu cannot be generated"):
+            host.command_line("rcu_nocbs=all").change()
+        assert host.files() == before
+    else:
+        host.command_line("rcu_nocbs=all").change()
+        assert host.lines() == [f"root=/dev/vda1 ro {line}"]
+        assert host.command_line("rcu_nocbs=all").menu_problems() == []
+
+
+def test_a_menu_that_is_a_link_stays_one_and_the_file_behind_it_is_changed(host, tmp_path):
+    """As in ComplianceAsCode/content#1737: GRUB reads the file on the partition of the firmware."""
+    real = tmp_path / "efi" / "grub.cfg"
+    real.parent.mkdir()
+    host.menu.rename(real)
+    host.menu.symlink_to("../../efi/grub.cfg")
+    before = real.read_bytes()
+    host.command_line("rcu_nocbs=all").change()
+    assert host.menu.is_symlink() and b"rcu_nocbs=all" in real.read_bytes()
+    host.command_line().change()
+    assert host.menu.is_symlink() and real.read_bytes() == before
+
+
 LATER = [
     ('GRUB_CMDLINE_LINUX="vendor=1"\n', "rcu_nocbs=all is missing"),
     ('GRUB_CMDLINE_LINUX_DEFAULT="quiet splash"\n', "splash is present"),

@@ -58,6 +58,16 @@ def cmdlines(drop_in, linux, default):
         ),
         (["a=1"], [], "b=* c", "quiet", ["b=* c a=1", "quiet"]),  # the star is not expanded to file names
         (["a=1"], [], "aa=2", "a1", ["aa=2 a=1", "a1"]),
+        # A value in quotes may have blanks and what looks like an argument, as in redhat-performance/tuned#780.
+        (
+            ["a=1"],
+            ["quiet"],
+            'd="module kvm +p;  module quiet +p" quiet',
+            'e="x quiet',
+            ['d="module kvm +p;  module quiet +p" a=1', 'e="x quiet'],
+        ),
+        (["a=1"], ["d"], 'd="b c" e="a=2 f"', "", ['e="a=2 f" a=1', ""]),
+        (["a=1"], [], r"memmap=64M\$1G c", "x\n y\tz", [r"memmap=64M\$1G c a=1", "x y z"]),
     ],
 )
 def test_drop_in(arguments, removed, linux, default, expected):
