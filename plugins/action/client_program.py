@@ -79,7 +79,7 @@ class ActionModule(ActionBase):
             script = program.build_script(directory, self._upload_sources(program))
         done = self._ask(script)
         if done.state != "found":
-            raise ProgramError(_refusal(done, cached if here else "", host))
+            raise ProgramError(refusal(done, cached if here else "", host))
         return {"changed": True, "path": done.path}
 
     def _ask(self, script: str) -> Answer:
@@ -115,10 +115,15 @@ class ActionModule(ActionBase):
             return self._upload(file.name)
 
 
-def _refusal(answer: Answer, cached: str, host: str) -> str:
+def refusal(answer: Answer, cached: str, host: str) -> str:
     """Say why the program cannot be used on this host, and what to do."""
     if answer.state != "broken":
         return f"cannot put the program at {answer.path}: {answer.said}"
+    if "Permission denied" in answer.said:
+        return (
+            f"{answer.path} cannot be run on {host}: {answer.said}. Its file system is mounted with noexec, or a "
+            "security policy forbids it. Choose another directory (client_program_directory)"
+        )
     remove = f"{cached} from the controller" if cached else answer.path
     return (
         f"{answer.path} does not start on {host}: {answer.said}. Without static libraries on the builder, the program "
