@@ -317,7 +317,7 @@ def persistent_files(settings: t.Iterable[Setting], chosen: t.Callable[[Setting]
 
 
 def other_writers(setting: Setting, files: HostFiles) -> list[str]:
-    """Return the other files and services that set this knob, as FILE:LINE or "TuneD (FILE:LINE)"."""
+    """Return the other files, scripts and services that set this knob, as FILE:LINE or "TuneD (FILE:LINE)"."""
     name = re.escape(setting.name)
     if setting.section == "sysctl":
         either = "[./]".join(map(re.escape, re.split("[./]", setting.name)))
@@ -326,7 +326,7 @@ def other_writers(setting: Setting, files: HostFiles) -> list[str]:
         found = _matching(files, _UDEV_PLACES, rf"^\s*[^#\s].*ATTR\{{queue/{name}\}}\s*=[^=]", UDEV_FILE)
     else:
         found = _matching(files, _TMPFILES_PLACES, rf"^\s*w\S*\s+{re.escape(setting.pattern)}\s", TMPFILES_FILE)
-    return found + _tuned_lines(setting, files)
+    return found + _script_lines(setting, files) + _tuned_lines(setting, files)
 
 
 _SYSCTL_PLACES = (
@@ -348,6 +348,9 @@ _TMPFILES_PLACES = (
     "/usr/local/lib/tmpfiles.d/*.conf",
     "/usr/lib/tmpfiles.d/*.conf",
 )
+# The package sysfsutils, and what administrators and roles for databases start at boot.
+_SYSFS_PLACES = ("/etc/sysfs.conf", "/etc/sysfs.d/*.conf")
+_SCRIPT_PLACES = ("/etc/rc.local", "/etc/init.d/*", "/etc/systemd/system/*.service")
 # Settings that have another name in TuneD's profiles.
 _TUNED_NAMES = {
     "scheduler": "elevator",
@@ -357,6 +360,15 @@ _TUNED_NAMES = {
     "/sys/kernel/mm/transparent_hugepage/defrag": "transparent_hugepage.defrag",
     "/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us": "pm_qos_resume_latency_us",
 }
+
+
+def _script_lines(setting: Setting, files: HostFiles) -> list[str]:
+    """Return the lines of sysfsutils, and of services and scripts of the boot, that set the knob."""
+    if setting.section == "block_queue":
+        return []
+    knob = re.escape(setting.pattern).replace(r"\*", r"[^/\s]*")
+    found = _matching(files, _SYSFS_PLACES, rf"^\s*{knob.replace('/sys/', '', 1)}\s*=", "")
+    return found + _matching(files, _SCRIPT_PLACES, rf"^[^#]*(>|\btee\b)[^|;&]*{knob}(?![\w/])", "")
 
 
 def _matching(files: HostFiles, places: t.Iterable[str], pattern: str, own: str) -> list[str]:

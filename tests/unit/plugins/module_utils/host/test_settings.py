@@ -184,6 +184,43 @@ def test_other_files_and_services_that_set_a_knob_are_found(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        # As in debops/ansible-redis#22, ceph/ceph-ansible#181 and UnderGreen/ansible-role-mongodb#139.
+        ("etc/sysfs.d/thp.conf", "# x\nkernel/mm/transparent_hugepage/enabled = never\n", 2),
+        ("etc/sysfs.conf", "mode kernel/mm/transparent_hugepage/enabled = 0600\n", None),
+        ("etc/rc.local", "#!/bin/sh\necho never > /sys/kernel/mm/transparent_hugepage/enabled\n", 2),
+        ("etc/rc.local", "# echo never > /sys/kernel/mm/transparent_hugepage/enabled\n", None),
+        (
+            "etc/systemd/system/disable-thp.service",
+            "[Service]\nExecStart=/bin/sh -c 'echo never | tee /sys/kernel/mm/transparent_hugepage/enabled'\n",
+            2,
+        ),
+        (
+            "etc/systemd/system/redis.service",
+            "[Unit]\nConditionPathExists=/sys/kernel/mm/transparent_hugepage/enabled\n",
+            None,
+        ),
+        ("etc/init.d/thp", "echo 0 > /sys/kernel/mm/transparent_hugepage/enabled_not\n", None),
+    ],
+)
+def test_what_sets_huge_pages_at_boot_is_named(tmp_path, name, text, line):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    setting = Setting("sysfs", "/sys/kernel/mm/transparent_hugepage/enabled", ("always",))
+    assert other_writers(setting, HostFiles(str(tmp_path))) == ([f"/{name}:{line}"] if line else [])
+
+
+def test_a_governor_that_a_script_sets_is_named(tmp_path):
+    (tmp_path / "etc").mkdir()
+    text = "for cpu in 0 1; do\necho performance > /sys/devices/system/cpu/cpu$cpu/cpufreq/scaling_governor\ndone\n"
+    (tmp_path / "etc" / "rc.local").write_text(text, encoding="ascii")
+    setting = Setting("cpu_governor", "cpu_governor", ("powersave",))
+    assert other_writers(setting, HostFiles(str(tmp_path))) == ["/etc/rc.local:2"]
+
+
+@pytest.mark.parametrize(
     "include",
     ["include=virtual-host,-site", "include = -site;  virtual-host", "include=-site , virtual-host,-gone"],
 )
