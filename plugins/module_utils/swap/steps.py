@@ -355,7 +355,13 @@ class SwapChange:
 
     def _turn_off_other(self, area: Area, origin: str) -> Step:
         if self.systemd and not origin:
-            self.warnings.append(f"no systemd unit turns on {area.name}; whatever does may turn it on again at boot")
+            services = " and ".join(self.systemd.swap_services())
+            self.warnings.append(
+                f"no swap unit turns on {area.name}; "
+                + (f"{services} may" if services else "whatever does may")
+                + " turn it on again at boot"
+                + (f". To keep it off, disable {services}" if services else "")
+            )
         text = f"turn off {area}, which is not ours" + (f" ({origin} turns it on)" if origin else "")
         return Step(text, partial(self._turn_off_now, area), (area,))
 

@@ -48,6 +48,11 @@ ExecCondition=/bin/sh -c '{condition}'
 DROP_IN_NAME = "50-memstretch.conf"
 # It starts swap in files and zram at boot. A drive starts its swap itself.
 TARGET = "swap.target"
+# Of zram-tools and zram-config, of foundObjects' zram-swap, of Raspberry Pi OS, of swapspace, and of Azure's agent.
+_SWAP_SERVICES = tuple(
+    f"{name}.service"
+    for name in ("zramswap", "zram-config", "zram-swap", "dphys-swapfile", "swapspace", "walinuxagent", "waagent")
+)
 # The names of files that are ours, below DIRECTORY; each begins with the comment, too.
 _OUR_NAMES = re.compile(rf"(?:[^/]+\.swap|memstretch-[^/]+\.service|[^/]+\.swap\.d/{re.escape(DROP_IN_NAME)})$")
 # The condition is never met: the root directory always exists.
@@ -195,6 +200,13 @@ class Systemd:
                     values["Id"], values.get("What", ""), values.get("SourcePath") or fragment
                 )
         return [found[name] for name in sorted(found)]
+
+    def swap_services(self) -> list[str]:
+        """Return the services that are enabled and turn swap on by themselves, which no swap unit shows."""
+        properties = ["--property=Id", "--property=UnitFileState"]
+        output = run_checked(self.run_command, ["systemctl", "show", *properties, *_SWAP_SERVICES], UnitError)
+        blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in output.strip().split("\n\n")]
+        return [block["Id"] for block in blocks if block.get("UnitFileState", "").startswith("enabled")]
 
     def is_masked(self, unit: str) -> bool:
         """Check whether an administrator keeps a unit from starting, whatever wants it."""

@@ -115,11 +115,14 @@ def test_restored_undoes_everything_in_the_record_in_a_safe_order(make_change, r
     ]
 
 
-class MaskedTarget:
-    """A systemd without other swap whose swap.target may be masked."""
+class SystemdModel:
+    """A systemd without swap units of others, whose swap.target may be masked, with services that turn swap on."""
 
-    def __init__(self, masked):
-        self.masked = masked
+    def __init__(self, masked=False, services=()):
+        self.masked, self.services = masked, list(services)
+
+    def swap_services(self):
+        return self.services
 
     def is_masked(self, unit):
         return self.masked and unit == "swap.target"
@@ -140,11 +143,29 @@ class MaskedTarget:
 def test_a_masked_target_keeps_the_swap_off_at_boot(make_guard, make_options, record, params, masked, kept_off):
     """As in kubernetes-sigs/kubespray#10587: a host that was a node of Kubernetes may have it masked."""
     guard = make_guard({"/proc/swaps": "", "/proc/meminfo": "MemAvailable: 9999999 kB\n", **ZRAM})
-    change = SwapChange(make_options(**params), guard, record, MaskedTarget(masked))
+    change = SwapChange(make_options(**params), guard, record, SystemdModel(masked))
     text = "this swap does not survive a reboot, because swap.target is masked"
     assert [warning.startswith(text) for warning in change.warnings] == [True] * kept_off
     assert bool(change.kept_off_at_boot) is kept_off
-    assert SwapChange(make_options(), guard, record, MaskedTarget(masked), True).warnings == []
+    assert SwapChange(make_options(), guard, record, SystemdModel(masked), True).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("services", "warning"),
+    [
+        ([], "whatever does may turn it on again at boot"),
+        (
+            ["zramswap.service"],
+            "zramswap.service may turn it on again at boot. To keep it off, disable zramswap.service",
+        ),
+    ],
+)
+def test_a_service_that_may_turn_swap_on_again_is_named(make_guard, make_options, record, services, warning):
+    """As in ayufan-rock64/linux-build#241: zram-tools and others need no swap unit."""
+    swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 1020 0 100\n"
+    guard = make_guard({"/proc/swaps": swaps, "/proc/meminfo": "MemAvailable: 9999999 kB\n"})
+    change = SwapChange(make_options(others="off"), guard, record, SystemdModel(services=services))
+    assert change.warnings == [f"no swap unit turns on /dev/zram0; {warning}"]
 
 
 def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_change, record, tmp_path):

@@ -129,6 +129,25 @@ def test_units_of_others_are_those_with_a_file_that_is_not_ours():
     assert turned_on_by(found, "/elsewhere") == ""
 
 
+SERVICES = """Id=zramswap.service
+UnitFileState=enabled
+
+Id=zram-config.service
+UnitFileState=
+
+Id=dphys-swapfile.service
+UnitFileState=disabled
+
+Id=waagent.service
+UnitFileState=enabled-runtime
+"""
+
+
+def test_services_that_turn_swap_on_by_themselves():
+    systemd = Systemd(lambda command, **_options: (0, SERVICES if "zramswap.service" in command else "", ""))
+    assert systemd.swap_services() == ["zramswap.service", "waagent.service"]
+
+
 @pytest.mark.parametrize(("answer", "masked"), [("LoadState=masked\n", True), ("LoadState=loaded\n", False)])
 def test_whether_a_unit_is_masked(answer, masked):
     assert Systemd(lambda command, **_options: (0, answer, "")).is_masked("swap.target") is masked
