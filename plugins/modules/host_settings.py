@@ -69,6 +69,8 @@ options:
     description:
       - systemd services that must neither run nor start at boot, by name without C(.service). The value is C(true) or a
         dictionary with C(reason).
+      - Sockets, timers and paths that would start such a service again are stopped, recorded and restored with it. They
+        may also be named themselves, such as V(apt-daily.timer).
     type: dict
     default: {}
   applied_for:

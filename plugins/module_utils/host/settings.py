@@ -207,7 +207,7 @@ _NAMES = {
     "sysctl": (r"[a-z]+([./][A-Za-z0-9_-]+)+", "the name of a sysctl, such as vm.swappiness"),
     "sysfs": (r"/sys(/[A-Za-z0-9_.,:*-]+)+", "a path below /sys"),
     "block_queue": (r"[a-z][a-z0-9_]*", "a file in a disk's queue directory, such as nr_requests"),
-    "services_stopped": (r"[A-Za-z0-9@_.-]+", "the name of a unit without .service"),
+    "services_stopped": (r"[A-Za-z0-9@_.-]+", "the name of a unit without .service, or with .socket, .timer or .path"),
 }
 _ENTRY_KEYS = ("value", "reason", "since", "candidates")
 

@@ -48,6 +48,7 @@ _NEW_RECORD: dict[str, t.Any] = {
     "originals": {},
     "refused": {},
     "services": {},
+    "triggers": {},  # the services that each of these sockets, timers and paths would start again
     "recorded": None,
     "kept": {},  # the originals that could not be restored, by the name of the entry, with the reason
 }
@@ -76,7 +77,10 @@ class HostTuner:
         self._profile = None if self._restore else params["profile"]
         self._applied_for = params.get("applied_for", "")
         self._settings = [] if self._restore else _settings(params)
-        self._stopped: dict[str, str] = (
+        data = record.read()
+        self._has_record = data is not None
+        self._stored: dict[str, t.Any] = {**_NEW_RECORD, **(data or {})}
+        stopped: dict[str, str] = (
             {}
             if self._restore
             else {
@@ -85,9 +89,10 @@ class HostTuner:
                 if entry
             }
         )
-        data = record.read()
-        self._has_record = data is not None
-        self._stored: dict[str, t.Any] = {**_NEW_RECORD, **(data or {})}
+        self._triggers = self._find_triggers(stopped)
+        # What would start a service again is stopped before it, and started again before it.
+        reasons = {trigger: f"It would start {name} again." for trigger, name in self._triggers.items()}
+        self._stopped = {**reasons, **stopped}
         if (self._stored["profile"], self._stored["kernel"]) != (self._profile, os.uname().release):
             self._stored["refused"] = {}  # another kernel may accept more
         self._stored["originals"] = _by_wanted_names(self._stored["originals"], self._wanted_knobs())
@@ -99,6 +104,16 @@ class HostTuner:
             self._initial_differences.insert(0, f"{applied} is applied to this host")
 
     # --- wanted settings ----------------------------------------------------------------------------------------
+
+    def _find_triggers(self, stopped: t.Iterable[str]) -> dict[str, str]:
+        """Return what would start the services again, with the service.
+
+        systemd forgets what starts a service when that is stopped and nothing else refers to it. So the record counts,
+        too.
+        """
+        found = {trigger: name for name in stopped for trigger in self._services.triggers(name)}
+        recorded = {trigger: name for trigger, name in self._stored["triggers"].items() if name in stopped}
+        return {trigger: name for trigger, name in {**recorded, **found}.items() if trigger not in stopped}
 
     def _value(self, setting: Setting, knob: str) -> str:
         """Return the first value that the kernel has not refused."""
@@ -220,6 +235,7 @@ class HostTuner:
         self._stored["originals"] = {**originals, **self._stored["originals"]}
         services = {name: state for name in self._stopped if (state := self._services.state(name)) is not None}
         self._stored["services"] = {**services, **self._stored["services"]}
+        self._stored["triggers"] = self._triggers
         self._stored["profile"], self._stored["kernel"] = self._profile, os.uname().release
         self._stored["applied_for"] = self._applied_for
         self._save()

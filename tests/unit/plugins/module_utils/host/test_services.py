@@ -50,6 +50,20 @@ def test_a_service_in_the_wanted_state_is_left_alone():
     assert systemctl.commands == []
 
 
+def test_what_starts_a_service_again_is_found():
+    units = {"oomd.socket": "active", "oomd.timer": "inactive", "oomd.target": "active"}
+    systemctl = Systemctl(
+        oomd=("loaded", "active", "enabled"), **{name: ("loaded", state, "") for name, state in units.items()}
+    )
+    systemctl.triggers["oomd"] = list(units)
+    services = Services(systemctl, systemd=True)
+
+    assert services.triggers("oomd") == ["oomd.socket"]
+    services.set_state("oomd.socket", STOPPED)
+    assert services.triggers("oomd") == [] and systemctl.commands == ["stop oomd.socket"]
+    assert services.triggers("there-is-none") == [] and Services(systemctl, systemd=False).triggers("oomd") == []
+
+
 def test_a_service_without_a_unit_cannot_be_restored():
     with pytest.raises(SettingsError, match="tuned cannot be restored: this host no longer has its unit"):
         Services(Systemctl(), systemd=True).set_state("tuned", RUNNING)

@@ -114,6 +114,33 @@ def test_a_profile_is_applied_twice_and_restored(host):
     assert not host.apply(state="restored")
 
 
+def test_what_would_start_a_stopped_service_again_is_stopped_and_restored_with_it(host):
+    """As in ComplianceAsCode/content#3025: systemd-oomd has a socket, and other services have timers."""
+    units = {"oomd": ("loaded", "active", "enabled"), "oomd.socket": ("loaded", "active", "enabled")}
+    host.systemctl = Systemctl(**units)
+    host.systemctl.triggers["oomd"] = ["oomd.socket"]
+
+    assert host.apply("one", stopped=["oomd"])
+    assert host.systemctl.commands == ["disable oomd.socket", "stop oomd.socket", "disable oomd", "stop oomd"]
+    assert not host.apply("one", stopped=["oomd"]), "a second run changes nothing"
+    entries = [
+        (each["name"], each["effective"], each["reason"])
+        for each in host.tuner("one", stopped=["oomd"]).report()["settings"]
+    ]
+    assert entries == [("oomd.socket", "stopped", "It would start oomd again."), ("oomd", "stopped", "")]
+
+    host.systemctl.units["oomd.socket"] = ("loaded", "active", "disabled")
+    assert host.apply("one", stopped=["oomd"]), "somebody has started it"
+    assert host.systemctl.units["oomd.socket"][1:] == ("inactive", "disabled")
+
+    host.systemctl.commands.clear()
+    assert host.apply("two", a=5)
+    assert host.systemctl.commands == ["enable oomd.socket", "start oomd.socket", "enable oomd", "start oomd"]
+    assert host.systemctl.units == units and host.record.read()["triggers"] == {}
+    host.apply(state="restored")
+    assert host.systemctl.units == units
+
+
 def test_a_change_of_profile_equals_a_restore_and_the_new_profile(host):
     host.apply("one", a=5, b="never")
     one_after_the_other = host.apply("two", a=7, c=True) and host.values
