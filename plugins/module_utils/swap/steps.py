@@ -10,7 +10,7 @@ done already, so another run of the same task finishes an interrupted one.
 The record (module_utils/host/record.py) lists what we have taken, not what the host should be: C(disks), by path, with
 what was on them; C(areas), by path of the disk, with the UUIDs of its swap areas and partitions; C(files), by path,
 with the UUIDs of their swap areas; C(zram), which devices existed before and whether the kernel module was loaded;
-C(units), our files below /etc/systemd; C(others), the swap that we have turned off, with its priority; and C(discard),
+C(units), our files for the boot; C(others), the swap that we have turned off, with its priority; and C(discard),
 the mode in which each area was turned on, which the kernel does not show.
 """
 
@@ -43,6 +43,9 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.options im
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import (
     DROP_IN,
     DROP_IN_NAME,
+    RESUME_DIRECTORY,
+    RESUME_FILE,
+    RESUME_TEXT,
     TARGET,
     OtherUnit,
     Systemd,
@@ -51,6 +54,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.units impo
     turned_on_by,
     uninstall,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.swap.users import hibernation
 from ansible_collections.memstretch.density.plugins.module_utils.swap.zram import Zram, ZramSwap, remove_our_devices
 from ansible_collections.memstretch.density.plugins.module_utils.swap.zram_first import ZramFirst
 
@@ -431,7 +435,7 @@ class SwapChange:
     def _remove_units(self) -> list[Step]:
         if not self.recorded["units"]:
             return []
-        return [Step(f"remove our {len(self.recorded['units'])} systemd files", partial(self._write_units, {}))]
+        return [Step(f"remove our {len(self.recorded['units'])} files for the boot", partial(self._write_units, {}))]
 
     def _needs_units(self) -> bool:
         turns_others_off = self.options.others == "off" and (
@@ -440,13 +444,20 @@ class SwapChange:
         return self.options.kind != "none" or turns_others_off
 
     def _wanted_units(self) -> dict[str, str]:
-        wanted = self.kind.units()
+        wanted = {**self.kind.units(), **self._resume_setting()}
         if self.options.others == "off" and self.systemd:
             ours = {path for path in (*wanted, *self.recorded["units"]) if path.endswith(".swap")}
             # A unit that we once kept off may be missing now, but fstab may name it again tomorrow.
             kept = [path for path in self.recorded["units"] if path.endswith(DROP_IN_NAME)]
             wanted.update(dict.fromkeys((*kept, *(unit.drop_in for unit in self.systemd.others(ours))), DROP_IN))
         return wanted
+
+    def _resume_setting(self) -> dict[str, str]:
+        """Return the file that keeps the initramfs from looking in our area; none if its owner says where it looks."""
+        told = [name for _source, name in hibernation(self.files) if name != RESUME_FILE]
+        if told or self.options.kind != "devices" or not self.files.exists(RESUME_DIRECTORY):
+            return {}
+        return {RESUME_FILE: RESUME_TEXT}
 
     def _write_wanted_units(self) -> None:
         self._write_units(self._wanted_units())

@@ -6,6 +6,10 @@
 The host's own files are not edited. Removing our files, followed by C(systemctl daemon-reload), undoes everything. The
 unit of an area on a drive is wanted by the drive's device unit: a missing drive does not delay the boot, and a late one
 is still used.
+
+On Debian and Ubuntu, each new kernel gets an initramfs that looks for a hibernated system in the largest swap device in
+use, and waits half a minute for it. It would wait at each boot once our area is erased, and always for an encrypted
+one. So one more file of ours keeps it from looking there.
 """
 
 from __future__ import annotations
@@ -46,6 +50,12 @@ ExecCondition=/bin/sh -c '{condition}'
 {commands}
 {install}"""
 DROP_IN_NAME = "50-memstretch.conf"
+# The initramfs gets it when it is made, after the files of others.
+RESUME_DIRECTORY = "/etc/initramfs-tools/conf.d"
+RESUME_FILE = f"{RESUME_DIRECTORY}/zz-memstretch"
+RESUME_TEXT = (
+    _COMMENT + "# The initramfs would otherwise look for a hibernated system in its swap, and wait.\nRESUME=none\n"
+)
 # It starts swap in files and zram at boot. A drive starts its swap itself.
 TARGET = "swap.target"
 # Of zram-tools and zram-config, of foundObjects' zram-swap, of Raspberry Pi OS, of swapspace, and of Azure's agent.
@@ -268,7 +278,8 @@ def uninstall(path: str) -> None:
 
 def _require_ours(path: str) -> None:
     text = _text(path)
-    if not path.startswith(f"{DIRECTORY}/") or not _OUR_NAMES.match(path[len(DIRECTORY) + 1 :]):
+    is_unit = path.startswith(f"{DIRECTORY}/") and _OUR_NAMES.match(path[len(DIRECTORY) + 1 :])
+    if path != RESUME_FILE and not is_unit:
         raise UnitError(f"{path} is not the path of one of our units, so this host's record of swap has been changed")
     if text is not None and not text.startswith(_COMMENT):
         raise UnitError(f"{path} was not written by swap_space; it was not touched. Move it away")
@@ -283,10 +294,10 @@ def _text(path: str) -> str | None:
 
 
 def _remove(path: str) -> None:
-    """Remove a file, and its directory if that is then empty."""
+    """Remove a file, and its directory below that of the units if that is then empty."""
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         return
     remove_file(path)
-    if directory != DIRECTORY and not os.listdir(directory):
+    if directory.startswith(f"{DIRECTORY}/") and not os.listdir(directory):
         os.rmdir(directory)

@@ -215,12 +215,19 @@ def boot_claims(files: HostFiles) -> list[Claim]:
             if len(words) > field and not line.lstrip().startswith("#"):
                 text = f"is listed in {table} ({words[field]})"
                 found += [Claim(path, text) for path in source_paths(words[field])]
+    for source, name in hibernation(files):
+        text = f"is where the boot looks for a hibernated system ({source} in {name})"
+        found += [Claim(device, text) for device in source_paths(source)]
+    return found
+
+
+def hibernation(files: HostFiles) -> list[tuple[str, str]]:
+    """Return where the boot is told to look for a hibernated system: what is given, and the file that gives it."""
+    found = []
     for pattern, setting in _HIBERNATION:
         for path in sorted(glob.glob(files.path(pattern))):
             name = "/" + os.path.relpath(path, files.root)
-            for source in re.findall(setting, files.text(name) or "", re.MULTILINE):
-                text = f"is where the boot looks for a hibernated system ({source} in {name})"
-                found += [Claim(device, text) for device in source_paths(source)]
+            found += [(source, name) for source in re.findall(setting, files.text(name) or "", re.MULTILINE)]
     return found
 
 

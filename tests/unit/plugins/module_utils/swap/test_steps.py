@@ -104,7 +104,7 @@ def test_restored_undoes_everything_in_the_record_in_a_safe_order(make_change, r
     )
     change = make_change({"ours": ("memstretch", 0), "used": ("other", 0)}, restore=True)
     assert texts(change) == [
-        "remove our 2 systemd files",
+        "remove our 2 files for the boot",
         "turn on /high again with its priority -2",
         "turn on /low again with its priority -3",
         "remove the swap that is not ours from the record",
@@ -148,6 +148,26 @@ def test_a_masked_target_keeps_the_swap_off_at_boot(make_guard, make_options, re
     assert [warning.startswith(text) for warning in change.warnings] == [True] * kept_off
     assert bool(change.kept_off_at_boot) is kept_off
     assert SwapChange(make_options(), guard, record, SystemdModel(masked), True).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "written"),
+    [
+        ("devices", {}, True),
+        ("devices", {"/etc/initramfs-tools/conf.d/zz-memstretch": "RESUME=none\n"}, True),  # our own
+        ("devices", {"/etc/initramfs-tools/conf.d/resume": "RESUME=UUID=1\n"}, False),
+        ("devices", {"/proc/cmdline": "root=/dev/sda1 resume=/dev/sda2\n"}, False),
+        ("file", {}, False),
+    ],
+)
+def test_the_initramfs_does_not_wait_for_our_area(make_guard, make_options, record, kind, files, written):
+    """As in mpalourdio/xps13#110: Debian's initramfs looks for a hibernated system in the largest swap device."""
+    proc = {"/proc/swaps": "", "/proc/meminfo": "MemAvailable: 9999999 kB\n"}
+    guard = make_guard({"/etc/initramfs-tools/conf.d/.keep": "", **proc, **files})
+    change = SwapChange(make_options(), guard, record, SystemdModel())
+    change.options = change.options._replace(kind=kind)
+    path = "/etc/initramfs-tools/conf.d/zz-memstretch"
+    assert ("RESUME=none" in change._wanted_units().get(path, "")) is written
 
 
 @pytest.mark.parametrize(

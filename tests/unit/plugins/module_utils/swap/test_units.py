@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.swap import units as swap_units
@@ -178,6 +180,22 @@ def test_files_are_installed_and_removed_without_a_trace(tmp_path, monkeypatch):
     for path in (unit, drop_in, unit):
         uninstall(path)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_setting_of_the_initramfs_leaves_its_directory(tmp_path, monkeypatch):
+    path = tmp_path / "initramfs" / "zz-memstretch"
+    monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path))
+    monkeypatch.setattr(swap_units, "RESUME_FILE", str(path))
+    path.parent.mkdir()
+    install(str(path), swap_units.RESUME_TEXT)
+    assert is_installed(str(path), swap_units.RESUME_TEXT)
+    # What mkinitramfs reads is shell code.
+    shell = subprocess.run(["sh", "-ec", f". {path}; echo $RESUME"], capture_output=True, text=True, check=True)
+    assert shell.stdout == "none\n"
+    monkeypatch.setattr(swap_units, "DIRECTORY", str(tmp_path / "system"))
+    (tmp_path / "system").mkdir()
+    uninstall(str(path))
+    assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(
