@@ -183,6 +183,12 @@ def test_other_files_and_services_that_set_a_knob_are_found(tmp_path):
     assert other_writers(Setting("cpu_governor", "cpu_governor", ("x",)), files) == []
 
 
+def test_our_sysctl_file_is_read_after_those_of_distributions_and_clouds():
+    """As in systemd/systemd#20919 and sysrepo/sysrepo#2558: the names of the files decide, not their directories."""
+    others = ["99-sysctl.conf", "99-zz-cloud.conf", "protect-links.conf", "sysrepo.conf", "zz-10.conf"]
+    assert pathlib.Path(host_settings.SYSCTL_FILE).name > max(others)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from ansible_collections.memstretch.density.plugins.module_utils.redis import texts
 from ansible_collections.memstretch.density.plugins.module_utils.redis.instances import OPTIONS, Host, expand
 
@@ -54,6 +56,15 @@ def test_users():
     assert texts.users(make(password="pw", username="bench"), (6, 2)) == (
         f"user default reset off\nuser bench reset on #{hashed} ~* &* +@all -module -debug\n"
     )
+
+
+@pytest.mark.parametrize("password", ["MyPass'word", "with blanks in it", 'a"b#c$d\\n', "größe", "a\nb"])
+def test_a_password_is_never_in_the_syntax_of_redis(password):
+    """As in geerlingguy/ansible-role-redis#38 and bitnami/bitnami-docker-redis#194, where Redis does not start."""
+    text = texts.users(make(password=password), (7, 0))
+    hashed = hashlib.sha256(password.encode()).hexdigest()
+    assert text == f"user default reset on #{hashed} ~* &* +@all\n"
+    assert password not in texts.configuration(make(password=password))
 
 
 def test_the_settings_of_a_unit():
