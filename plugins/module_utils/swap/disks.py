@@ -48,7 +48,19 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.kind impor
     WantedArea,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options, WantedDisk
+from ansible_collections.memstretch.density.plugins.module_utils.swap.samples import EDGE_BYTES
 from ansible_collections.memstretch.density.plugins.module_utils.swap.units import crypt_service, swap_unit
+
+# cryptsetup counts in these, and drives have them or those of 4 KiB.
+_SECTOR, _ALIGNED = 512, 4096
+
+
+class _Mapping(t.NamedTuple):
+    """The encrypted area on a partition: the partition's PARTUUID and size in bytes, and the path of the area."""
+
+    partuuid: str
+    path: str
+    size: int
 
 
 class _Found(t.NamedTuple):
@@ -173,7 +185,7 @@ class Disks(SwapKind):
             return True
         if len(disk.partitions) != max(1, self.options.partitions):
             return False
-        return self.layout == PARTITIONS or os.path.exists(self.mapping(disk)[1])
+        return self.layout == PARTITIONS or os.path.exists(self.mapping(disk).path)
 
     def areas_in_the_way(self) -> list[Area]:
         return [area for disk, _content in self.unfit() for area in areas_on(disk)]
@@ -207,21 +219,34 @@ class Disks(SwapKind):
         """Return the paths by which the record lists areas on a disk."""
         return [path for path in self.recorded["areas"] if path == disk.path or device_number(path) == disk.number]
 
-    def mapping(self, disk: Disk) -> tuple[str, str]:
-        """Return the PARTUUID of the disk's partition and the path of the encrypted area on it."""
-        partuuid = self.guard.table(disk)["partitions"][0]["uuid"].lower()
-        return partuuid, f"/dev/mapper/{MAPPER_PREFIX}{partuuid[:8]}"
+    def mapping(self, disk: Disk) -> _Mapping:
+        """Return the encrypted area on the disk's partition, open or not."""
+        table = self.guard.table(disk)
+        part = table["partitions"][0]
+        return self.mapping_of(part["uuid"].lower(), part["size"] * table.get("sectorsize", _SECTOR))
 
-    def open_command(self, device: str, path: str) -> list[str]:
+    @staticmethod
+    def mapping_of(partuuid: str, size: int) -> _Mapping:
+        """Return the encrypted area on a partition with this size in bytes."""
+        return _Mapping(partuuid, f"/dev/mapper/{MAPPER_PREFIX}{partuuid[:8]}", size)
+
+    def open_command(self, device: str, mapping: _Mapping) -> list[str]:
         # The usual cipher for disks; XTS needs a key of twice the length, so this is AES-256.
         options = ["--type", "plain", "--cipher", "aes-xts-plain64", "--key-size", "512", "--key-file", "/dev/urandom"]
         discards = ["--allow-discards"] if self.discard != "none" else []
-        return [self.options.tool("cryptsetup"), "open", *options, *discards, device, os.path.basename(path)]
+        # Encrypted data is random, and once in thousands of boots it looks like a file system. So nothing is encrypted
+        # where signatures stand: at the ends of the partition, which are blank since it was made.
+        edge = min(EDGE_BYTES, mapping.size // 4 // _ALIGNED * _ALIGNED)
+        place = {"--offset": edge, "--size": (mapping.size - 2 * edge) // _ALIGNED * _ALIGNED}
+        sectors = [word for option, size in place.items() for word in (option, str(size // _SECTOR))]
+        name = os.path.basename(mapping.path)
+        return [self.options.tool("cryptsetup"), "open", *options, *sectors, *discards, device, name]
 
     def _open(self, disk: Disk) -> None:
-        _partuuid, path = self.mapping(disk)
+        mapping = self.mapping(disk)
+        path = mapping.path
         if not os.path.exists(path):
-            run(self.guard, self.open_command(f"/dev/{disk.partitions[0]}", path))
+            run(self.guard, self.open_command(f"/dev/{disk.partitions[0]}", mapping))
         if read_label(path) != LABEL:
             write_area(path)
 
@@ -233,7 +258,7 @@ class Disks(SwapKind):
             if self.layout == WHOLE:
                 found.append(self.location(disk.path, disk.node))
             elif self.layout == CRYPT:
-                found.append(self.location(disk.path, self.mapping(disk)[1]))
+                found.append(self.location(disk.path, self.mapping(disk).path))
             else:
                 found += [
                     self.location(f"{disk.path}-part{number}", f"/dev/{name}")
@@ -262,11 +287,11 @@ class Disks(SwapKind):
     def unit(self, location: Location) -> dict[str, str]:
         if self.layout == CRYPT:
             disk = next(disk for disk, _content in self.disks if disk.path == location.key)
-            partuuid, path = self.mapping(disk)
-            command = self.open_command(f"/dev/disk/by-partuuid/{partuuid}", path)
+            mapping = self.mapping(disk)
+            command = self.open_command(f"/dev/disk/by-partuuid/{mapping.partuuid}", mapping)
             programs = [self.options.tool(name) for name in ("wipefs", "mkswap")]
-            service = crypt_service(os.path.basename(path), partuuid, command, *programs)
-            return {**service, **swap_unit(path, self.options.priority, self.discard)}
+            service = crypt_service(os.path.basename(mapping.path), mapping.partuuid, command, *programs)
+            return {**service, **swap_unit(mapping.path, self.options.priority, self.discard)}
         identifier, _label = read_header(location.path) or ("", "")
         return swap_unit(f"/dev/disk/by-uuid/{uuid_text(identifier)}", self.options.priority, self.discard)
 

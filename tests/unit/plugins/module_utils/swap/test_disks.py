@@ -15,6 +15,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, socket_warnings
 from ansible_collections.memstretch.density.plugins.module_utils.swap.format import table
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard
+from ansible_collections.memstretch.density.plugins.module_utils.swap.samples import EDGE_BYTES
 from ansible_collections.memstretch.density.tests.unit.fixtures.module_runner import run_command
 
 PARTUUID = "ABCDEF01-2345-6789-abcd-ef0123456789"
@@ -94,7 +95,7 @@ def encrypted_disk(tmp_path):
 def test_unit_of_an_encrypted_area(make_options, encrypted_disk, discard, allowed):
     options = make_options(kind="devices", devices=["/dev/disk/by-id/none"], encrypted=True, discard=discard)
     swap = Disks(options, Guard(run_command, HostFiles()), {})
-    assert swap.mapping(encrypted_disk) == (PARTUUID.lower(), "/dev/mapper/memstretch-abcdef01")
+    assert swap.mapping(encrypted_disk) == (PARTUUID.lower(), "/dev/mapper/memstretch-abcdef01", 14 * 2**20)
     swap.disks = [(encrypted_disk, None)]
     units = swap.unit(swap.location(encrypted_disk.path, "/dev/mapper/memstretch-abcdef01"))
     service = next(text for path, text in units.items() if path.endswith("/memstretch-abcdef01.service"))
@@ -102,3 +103,16 @@ def test_unit_of_an_encrypted_area(make_options, encrypted_disk, discard, allowe
     assert ("--allow-discards" in command) is allowed
     assert command.endswith(f" /dev/disk/by-partuuid/{PARTUUID.lower()} memstretch-abcdef01")
     assert any("What=/dev/mapper/memstretch-abcdef01\n" in text for text in units.values())
+
+
+@pytest.mark.parametrize(
+    ("size", "edge"), [(375 * 10**9, EDGE_BYTES), (16 * 2**20, EDGE_BYTES), (10 * 2**20 + 512, 2621440)]
+)
+def test_nothing_is_encrypted_where_signatures_stand(make_options, size, edge):
+    """As in systemd/systemd#37328: random data looks like a file system once in thousands of boots."""
+    options = make_options(kind="devices", devices=["/dev/disk/by-id/none"], encrypted=True)
+    disks = Disks(options, Guard(run_command, HostFiles()), {})
+    command = disks.open_command("/dev/sdb1", disks.mapping_of("ab", size))
+    offset, length = (int(command[command.index(option) + 1]) * 512 for option in ("--offset", "--size"))
+    assert offset == edge and edge <= size - offset - length < edge + 4096
+    assert offset % 4096 == length % 4096 == 0
