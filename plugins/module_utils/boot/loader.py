@@ -168,24 +168,51 @@ class Grub:
         patterns: list[str] = []
         for word in [*boot_arguments.replaced_names(arguments), *removed]:
             shell = re.sub("[-_]", "[-_]", word.partition("=")[0])
-            patterns += [shell + "=" + word.partition("=")[2]] if "=" in word else [shell, shell + "=*"]
+            if "=" in word:
+                patterns.append(shell + "=" + word.partition("=")[2])
+            else:
+                patterns += [shell, shell + "=*", f'\\"{shell}=*']  # the kernel also takes "NAME=a value"
         if not patterns:
             return ""
         return (
             DROP_IN_HEAD
             + f"""\
+memstretch_replaced() (
+    front=
+    rest="$1"
+    while :; do
+        case "$rest" in
+        *"$2"*) front="$front${{rest%%"$2"*}}$3"; rest="${{rest#*"$2"}}" ;;
+        *) break ;;
+        esac
+    done
+    printf '%s' "$front$rest"
+)
 memstretch_without() (
     set -f
     kept=
     # A blank between double quotes belongs to a value.
-    for word in $(printf '%s\\n' "$1" |
-        awk -F '"' -v OFS='"' '{{ for (i = 2; i <= NF; i += 2) gsub(/ /, "\\001", $i) }} 1'); do
+    blank="$(printf '\\001')"
+    rest="$1"
+    words=
+    quoted=
+    while :; do
+        case "$rest" in
+        *\\"*) piece="${{rest%%\\"*}}"; rest="${{rest#*\\"}}"; mark='"' ;;
+        *) piece="$rest"; mark= ;;
+        esac
+        if [ -n "$quoted" ]; then piece="$(memstretch_replaced "$piece" ' ' "$blank")"; fi
+        words="$words$piece$mark"
+        if [ -z "$mark" ]; then break; fi
+        if [ -n "$quoted" ]; then quoted=; else quoted=yes; fi
+    done
+    for word in $words; do
         case "$word" in
         {" | ".join(dict.fromkeys(patterns))}) ;;
         *) kept="$kept${{kept:+ }}$word" ;;
         esac
     done
-    printf '%s' "$kept" | tr '\\001' ' '
+    memstretch_replaced "$kept" "$blank" ' '
 )
 GRUB_CMDLINE_LINUX="$(memstretch_without "$GRUB_CMDLINE_LINUX"){"".join(" " + argument for argument in arguments)}"
 GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"

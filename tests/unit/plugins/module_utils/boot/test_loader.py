@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 
@@ -31,7 +32,10 @@ def cmdlines(drop_in, linux, default):
         f"GRUB_CMDLINE_LINUX_DEFAULT={shlex.quote(default)}\n{drop_in}\n"
         'printf \'%s\\n%s\\n\' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"'
     )
-    return subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, cwd="/").stdout.splitlines()
+    # Without any program: one that is missing must not remove arguments of others.
+    return subprocess.run(
+        [shutil.which("sh"), "-c", script], check=True, capture_output=True, text=True, cwd="/", env={"PATH": ""}
+    ).stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def cmdlines(drop_in, linux, default):
             'e="x quiet',
             ['d="module kvm +p;  module quiet +p" a=1', 'e="x quiet'],
         ),
-        (["a=1"], ["d"], 'd="b c" e="a=2 f"', "", ['e="a=2 f" a=1', ""]),
+        (["a=1"], ["d"], 'd="b c" e="a=2 f" "d=g h" "a=i j"', "", ['e="a=2 f" a=1', ""]),
         (["a=1"], [], r"memmap=64M\$1G c", "x\n y\tz", [r"memmap=64M\$1G c a=1", "x y z"]),
     ],
 )

@@ -88,7 +88,7 @@ class Tools:
 
 
 def test_a_file_in_a_directory_that_btrfs_compresses_is_not_compressed(needs_root, tmp_path):
-    """As in geerlingguy/ansible-role-swap#28. Btrfs has no swap in a file that it compresses, or copies when it is written."""
+    """As in geerlingguy/ansible-role-swap#28. Btrfs has no swap in a file that it compresses, or may move."""
     image, mounted = tmp_path / "image", tmp_path / "mounted"
     with open(image, "wb") as file:
         file.truncate(256 * MIB)
