@@ -54,8 +54,8 @@ def _worn(path: str) -> int | None:
     )
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
+    except OSError:
+        return None  # there is no such file, or a container keeps its root from the drives of the host
     try:
         refused = fcntl.ioctl(descriptor, _ADMIN_COMMAND, command)
     except OSError:

@@ -20,6 +20,8 @@ LONGEST_LOG = 256 * 1024
 # The most that is kept of one file, and of the files below /sys/kernel/mm.
 _LONGEST_FILE = 64 * 1024
 _MOST_FILES = 2000
+# Where DAMON has directories by the ten thousand; they would leave no room for the rest.
+_REGIONS = {"regions", "tried_regions"}
 
 
 class KernelLog(t.NamedTuple):
@@ -108,7 +110,7 @@ def raw_files(root: str = "/") -> dict[str, str]:
 def _below(files: HostFiles, directory: str) -> t.Iterator[str]:
     """Yield the readable kinds of files below a directory; links are not followed."""
     for path, directories, names in os.walk(files.path(directory)):
-        directories.sort()
+        directories[:] = sorted(set(directories) - _REGIONS)
         base = "/" + os.path.relpath(path, files.root)
         for name in names:
             # Some files are only for writing, such as compaction's triggers.

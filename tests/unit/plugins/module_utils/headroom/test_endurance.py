@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import socket
 
 import pytest
 
@@ -19,3 +20,10 @@ def test_the_command_has_the_layout_of_the_kernel():
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/there-is-no-such-drive"])
 def test_what_is_no_nvme_drive_says_nothing(path):
     assert endurance._worn(path) is None
+
+
+def test_a_drive_that_must_not_be_opened_says_nothing(tmp_path):
+    """As in a container, whose root the kernel keeps from drives. A socket cannot be opened by anybody."""
+    with socket.socket(socket.AF_UNIX) as closed:
+        closed.bind(str(tmp_path / "drive"))
+        assert endurance._worn(str(tmp_path / "drive")) is None

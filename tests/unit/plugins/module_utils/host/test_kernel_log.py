@@ -32,6 +32,11 @@ def test_the_raw_files_of_a_host(tmp_path):
     directory.mkdir(parents=True)
     (directory / "run").write_text("1\n", encoding="utf-8")
     (directory / "trigger").touch(mode=0o200)
+    # Of a DAMON that looks at many places of the memory.
+    for number in range(kernel_log._MOST_FILES):
+        region = tmp_path / f"sys/kernel/mm/damon/targets/0/regions/{number}"
+        region.mkdir(parents=True)
+        (region / "start").write_text("4096\n", encoding="utf-8")
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal: 8 kB\n", encoding="utf-8")
     assert kernel_log.raw_files(str(tmp_path)) == {
