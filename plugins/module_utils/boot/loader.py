@@ -336,12 +336,19 @@ GRUB_CMDLINE_LINUX_DEFAULT="$(memstretch_without "$GRUB_CMDLINE_LINUX_DEFAULT")"
 
         Packages and clouds have settings of their own in the directory of our drop-in, and may bring them after us.
         """
+        lines = self._next_lines(self.wanted_drop_in(arguments, removed))
         wrong = [
-            text
-            for line in self._next_lines(self.wanted_drop_in(arguments, removed))
-            for text in boot_arguments.problems(boot_arguments.words(line), arguments, removed)
+            text for line in lines for text in boot_arguments.problems(boot_arguments.words(line), arguments, removed)
         ]
-        return f"{'; '.join(dict.fromkeys(wrong))}; {self.explain_override()}" if wrong else None
+        if not wrong:
+            return None
+        cause = self.explain_override()
+        if any("--" in line.split() for line in lines):
+            cause = (
+                f"GRUB_CMDLINE_LINUX in {self.settings} has --, and what stands behind it goes to init. Move -- and "
+                "the rest to the end of GRUB_CMDLINE_LINUX_DEFAULT"
+            )
+        return f"{'; '.join(dict.fromkeys(wrong))}; {cause}"
 
     def _next_lines(self, drop_in: str) -> list[str]:
         """Return what grub-mkconfig would read for normal entries and, if there are any, for those for recovery.

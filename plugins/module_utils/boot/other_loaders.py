@@ -15,6 +15,8 @@ _VARIABLE = "/sys/firmware/efi/efivars/{}-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 _ATTRIBUTES = 4
 PROXMOX_DISKS = "/etc/kernel/proxmox-boot-uuids"
 _MENU = "/boot/grub/grub.cfg"
+# The first domain of Xen has the capability control_d.
+_XEN = "/proc/xen/capabilities"
 # Without ZFS, Ubuntu has an empty section of this name.
 _ZFS_ENTRY = re.compile(r"^### BEGIN \S*/10_linux_zfs ###$(?:(?!^### END).)*?^\s*linux\s", re.MULTILINE | re.DOTALL)
 
@@ -44,6 +46,11 @@ def boots_without_grub(files: HostFiles) -> str | None:
     """Explain why GRUB has not booted the running kernel; None if it has."""
     if any(word.startswith("BOOT_IMAGE=") for word in (files.text("/proc/cmdline") or "").split()):
         return None
+    if "control_d" in (files.text(_XEN) or ""):
+        return (
+            "Xen has booted the running kernel as its first domain, with what GRUB gives it. Add the arguments to "
+            "GRUB_CMDLINE_LINUX in /etc/default/grub, then run update-grub"
+        )
     return (
         "GRUB has not booted the running kernel, because its command line has no BOOT_IMAGE=: the hypervisor of this "
         "VM, a boot over the network or kexec has given it. Add the arguments there; after kexec, reboot first"

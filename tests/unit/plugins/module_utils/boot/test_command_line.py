@@ -410,6 +410,12 @@ def test_settings_that_would_override_ours_are_refused_in_check_mode_too(host, t
     assert host.files() == before
 
 
+def test_arguments_of_init_are_named_where_ours_would_be_behind_them(host):
+    host.add_setting("50-vendor.cfg", 'GRUB_CMDLINE_LINUX="console=ttyS0 -- single"\n')
+    with pytest.raises(CommandLineError, match="rcu_nocbs=all is missing.* has --, and what stands behind it goes to"):
+        host.command_line("rcu_nocbs=all").predicted_entries()
+
+
 # Normal entries would have the argument, those for recovery would not, if there are any.
 NORMAL_ONLY = 'GRUB_CMDLINE_LINUX_DEFAULT="quiet rcu_nocbs=all"\nGRUB_CMDLINE_LINUX=\n'
 

@@ -84,3 +84,9 @@ def test_boot_loaders_that_are_not_supported_are_named(show, files, text):
 def test_a_menu_that_nobody_boots_is_no_boot_loader(show, line, boots):
     found = boots_without_grub(show({"proc/cmdline": line}))
     assert (found is None) is boots
+
+
+def test_the_first_domain_of_xen_is_named(show):
+    """Its kernel has no BOOT_IMAGE= either (Debian's 20_linux_xen writes "placeholder")."""
+    files = {"proc/cmdline": b"placeholder root=UUID=1 ro quiet\n", "proc/xen/capabilities": b"control_d\n"}
+    assert "Xen has booted" in boots_without_grub(show(files))
