@@ -23,6 +23,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import chi
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import decisions, groups
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.clients_lease import ClientsLease
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.kernel_words import KernelWords
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine, sample
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import (
@@ -60,7 +61,8 @@ KILLED, DOES_NOT_FIT, MISSED, HOSTS, INTERRUPTED, ERROR = (
 # What goes on all the time is done so often: while servers join, while they settle, and in a window, where each look
 # takes a CPU from them.
 _JOIN_TICK_S, _TICK_S, _WINDOW_TICK_S = 0.01, 0.05, 0.25
-_RENEW_S = 1.0
+# Clients, and what was written to drives, are checked so often.
+_CHECK_S = 1.0
 # Reclaim is looked at so often, and judged over one second.
 _SETTLE_LOOK_S, _SETTLED_OVER_S = 0.25, 1.0
 # A client prints a part of a window when its requests are answered, at the latest at the end of the next part.
@@ -108,6 +110,7 @@ class Conductor:
         self._fleet, self._outside = fleet, outside
         self._machine = Machine(fleet.name, fleet)
         self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE))
+        self._clients_lease = ClientsLease(self._shared.lease, plan.lease_seconds)
         self._keeper: groups.BudgetKeeper | None = None
         self._members: list[Member] = []
         self._filling: list[Member] = []
@@ -120,7 +123,7 @@ class Conductor:
         self._kernel = KernelWords(fleet.name)
         self._signalled = False
         self._lease: tuple[float, float] = (0.0, time.monotonic())
-        self._renewed = 0.0
+        self._checked = 0.0
         self._written_before = self._written_last = self._machine.written_bytes()
         self._used_before = self._machine.used()
         self._tier_used: collections.deque[float] = collections.deque([0.0], _FULL_LOOKS)
@@ -186,7 +189,7 @@ class Conductor:
             self._keeper = groups.BudgetKeeper(self._fleet, plan.budget_bytes, self._machine.outside)
             self._machine.reclaim = self._keeper
             self._keeper.start()
-        self._renew()
+        self._clients_lease.start()
         settings = {"fleet": self._fleet.settings(), "references": self._outside.settings()}
         self._write({"event": "started", "at": time.time(), "groups": settings, "tier_bytes": self._tier_bytes})
         self._start_references()
@@ -462,13 +465,14 @@ class Conductor:
             self._tick(min(left, _WINDOW_TICK_S))
 
     def _tick(self, seconds: float) -> None:
-        """Sleep a little, renew the lease of the clients, and end the ramp if it must end."""
+        """Sleep a little, show the clients' lease that this goes on, and end the ramp if it must end."""
         time.sleep(seconds)
+        self._clients_lease.show_life()
         if self._plan.tier:
             self._tier_used.append(self._machine.tier_used(self._plan.tier))
-        due = time.monotonic() - self._renewed >= _RENEW_S
+        due = time.monotonic() - self._checked >= _CHECK_S
         if due:
-            self._renew()
+            self._checked = time.monotonic()
             self._end_if_worn()
         if self._signalled:
             raise _Ended(INTERRUPTED, self._looked_at, None, "ended by a signal")
@@ -507,12 +511,6 @@ class Conductor:
                 raise _NewcomerKilledError(member)
             else:
                 raise _Ended(KILLED, len(self._members), member.name, self._why(member))
-
-    def _renew(self) -> None:
-        self._renewed = time.monotonic()
-        path = os.path.join(self._directory, CLIENTS_LEASE)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        os.utime(path)
 
     def _lapsed(self) -> bool:
         """Return whether the controller has not touched its lease for too long. Only a change of its time counts."""
@@ -553,6 +551,7 @@ class Conductor:
         everybody = self._members + self._filling + self._references
         clients = [member.client for member in everybody if member.client]
         children.end(clients, signal.SIGTERM, _END_SECONDS)
+        self._clients_lease.stop()
         realtime = [_is_realtime(member.report()) for member in everybody]
         if self._keeper:
             self._keeper.stop()  # not while the limit is lowered

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lease of the clients, which is renewed while the conductor computes, and not when it hangs."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import clients_lease
+
+
+def renewed_within(path, seconds):
+    """Check whether the file is touched within this time."""
+    before, until = os.stat(path).st_mtime_ns, time.monotonic() + seconds
+    while time.monotonic() < until:
+        if os.stat(path).st_mtime_ns != before:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_busy_conductor_keeps_its_clients_and_a_hanging_one_does_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(clients_lease, "RENEW_S", 0.05)
+    path = str(tmp_path / "lease")
+    lease = clients_lease.ClientsLease(path, 1.5)
+    lease.start()
+    try:
+        assert renewed_within(path, 1), "although it shows no life"
+        time.sleep(1.6)
+        assert not renewed_within(path, 0.5), "silent for too long"
+        lease.show_life()
+        assert renewed_within(path, 2)
+    finally:
+        lease.stop()
+    lease.show_life()
+    assert not renewed_within(path, 0.5), "nobody renews what was stopped"
