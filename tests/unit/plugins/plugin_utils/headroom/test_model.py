@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import pathlib
 import random
+import re
 
 import pytest
 
@@ -116,46 +118,41 @@ def test_the_page_ins_of_two_held_fleets(servers, resident, measured):
     assert found.total == pytest.approx(measured, rel=0.05)
 
 
-# Of docs/bench/headroom.md, from before the sample had the data of programs: for each load the ages with the active
-# memory of a server, in MiB, and the sizes that were held with their page-ins. 1.1 MiB of the 13.7 of a server are such
-# data, hardly any of which is accessed, and were taken to be like the rest.
-HELD_BEFORE = {
-    "influence 0": (
-        ((4, 1.94), (8, 2.74), (12, 3.41), (20, 4.58)),
-        ((4.58, 579), (3.41, 690), (2.74, 769), (1.94, 904)),
-    ),
-    "influence 25": (
-        ((4, 1.79), (8, 2.45), (12, 2.96), (20, 3.79)),
-        ((3.79, 379), (2.96, 501), (2.45, 599), (1.79, 787)),
-    ),
-    "half idle": (
-        ((1.0, 0.66), (2.0, 0.84), (4.1, 1.12), (8.2, 1.42), (16.1, 1.90), (32.4, 2.64)),
-        ((1.93, 208), (1.44, 286), (1.10, 393)),
-    ),
-}
+PAGE = pathlib.Path(__file__).resolve().parents[5] / "docs/bench/headroom.md"
+_ACTIVE = re.compile(r"([\d.]+)(?: \(planted: [\d.]+\))? MiB in ([\d.]+) s")
+_HELD = re.compile(r"\| ([\d.]+) \([\d.]+\) \| [\d.]+ \| [\d.]+ \| [\d,]+ \([\d,]+ to [\d,]+\) \| ([\d,]+) \|")
 
 
-def test_the_page_ins_of_the_fleets_that_were_held_before():
-    """With the data of programs as cold memory, the forecast has 0.88 to 1.02 times as many; 0.94 in the mean."""
-    page_ins, servers = [], []
-    for watched, held in HELD_BEFORE.values():
-        curve = Curve([(age, active * (1 - 1.1 / 13.7) * MIB, 0) for age, active in watched], 13.7 * MIB)
+def held_fleets():
+    """Yield what the page has of each load: its curve, and the sizes that were held with their page-ins."""
+    for section in re.split(r"(?m)^### ", PAGE.read_text(encoding="utf-8")):
+        found = re.search(
+            r"(\d+) (?:servers|processes), .* watched at most ([\d,]+) pages .*\n\n"
+            r"Active memory of each, of ([\d.]+) MiB: (.*)",
+            section,
+        )
+        if found is None:
+            continue
+        count, pages, whole = int(found[1]), int(found[2].replace(",", "")), float(found[3]) * MIB
+        points = []
+        for active, age in _ACTIVE.findall(found[4]):
+            share = float(active) * MIB / whole
+            points.append((float(age), share * whole, whole * math.sqrt(share * (1 - share) / count / pages)))
+        sizes = [(float(dram) * MIB, float(counted.replace(",", ""))) for dram, counted in _HELD.findall(section)]
+        assert len(points) == 5 and len(sizes) == 4, section
+        yield model.Member("server", Curve(points, whole), whole, 0, 0, count=count), sizes
 
-        def total(resident, curve=curve):
-            member = model.Member("redis", curve, 13.7 * MIB, 0, 0, count=18)
-            return model.forecast([member], dataclasses.replace(SITE, dram=18 * resident * MIB)).total
 
-        for resident, counted in held:
-            page_ins.append(total(resident) / counted)
-            # Equal servers in half of the DRAM are what twice as many are in the whole.
-            same = next(each / 100 for each in range(100, 1370) if total(each / 100) <= counted)
-            servers.append(resident / same)
+def test_the_page_ins_of_the_fleets_that_were_held():
+    """Those of the page, from the active memory that it has, whatever the model was when it was written."""
+    ratios = []
+    for member, sizes in held_fleets():
+        for dram, counted in sizes:
+            found = model.forecast([member], dataclasses.replace(SITE, dram=member.count * dram))
+            ratios.append(math.log(found.total / counted))
 
-    assert len(page_ins) == 11 and min(page_ins) == pytest.approx(0.88, abs=0.01) and max(page_ins) < 1.03
-    assert min(servers) == pytest.approx(0.98, abs=0.01) and max(servers) == pytest.approx(1.20, abs=0.01)
-    logarithms = [math.log(ratio) for ratio in page_ins]
-    assert math.exp(math.fsum(logarithms) / 11) == pytest.approx(0.945, abs=0.01)
-    assert math.fsum(each**2 for each in logarithms) / 11 < model.MODEL_ERROR**2
+    assert len(ratios) >= 24
+    assert math.fsum(each**2 for each in ratios) / len(ratios) < model.MODEL_ERROR**2
 
 
 @pytest.mark.long
