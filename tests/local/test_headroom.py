@@ -215,7 +215,7 @@ def test_monitoring_that_somebody_ends_meanwhile_leaves_nothing():
         found = Look(HostFiles(), units_of(processes, "a"), [3], 200).take(methods=["damon"])
         somebody.join()
 
-    assert found["method"] is None and found["reason"].startswith("the kernel refused DAMON (update_schemes_tried_r")
+    assert found["method"] is None and "somebody turned it off meanwhile" in found["reason"]
     assert (KDAMONDS / "nr_kdamonds").read_text(encoding="ascii") == "0\n"
 
 

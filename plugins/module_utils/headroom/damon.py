@@ -274,7 +274,11 @@ def _command(path: str, word: t.Any, busy: float = _BUSY_S) -> None:
             if error.errno == errno.EBUSY and time.monotonic() < deadline:
                 time.sleep(0.01)
                 continue
-            reason = "somebody else's DAMON is running" if error.errno == errno.EBUSY else error.strerror
+            reason = error.strerror
+            if error.errno == errno.EBUSY:
+                reason = "somebody else's DAMON is running"
+            elif error.errno == errno.EINVAL and word not in ("on", "off"):  # questions to one that is off
+                reason = "somebody turned it off meanwhile, as the profiles of tune do. Look again"
             raise DamonError(f"the kernel refused DAMON ({word}): {reason}") from error
 
 
