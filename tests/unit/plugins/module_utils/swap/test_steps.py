@@ -182,10 +182,10 @@ def test_the_initramfs_does_not_wait_for_our_area(make_guard, make_options, reco
 )
 def test_a_service_that_may_turn_swap_on_again_is_named(make_guard, make_options, record, services, warning):
     """As in ayufan-rock64/linux-build#241: zram-tools and others need no swap unit."""
-    swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 1020 0 100\n"
+    swaps = "Filename\tType\tSize\tUsed\tPriority\n/dev/zram4095 partition 1020 0 100\n"
     guard = make_guard({"/proc/swaps": swaps, "/proc/meminfo": "MemAvailable: 9999999 kB\n"})
     change = SwapChange(make_options(others="off"), guard, record, SystemdModel(services=services))
-    assert change.warnings == [f"no swap unit turns on /dev/zram0; {warning}"]
+    assert change.warnings == [f"no swap unit turns on /dev/zram4095; {warning}"]
 
 
 def test_what_cannot_be_restored_is_a_warning_and_the_record_is_removed(make_change, record, tmp_path):
