@@ -33,6 +33,7 @@ def play(host: Host, **variables: t.Any) -> dict[str, t.Any]:
     demo = f"cd {place} && sudo -S -p '' make demo DEMO='-e {json.dumps(json.dumps({**ANY_MACHINE, **variables}))}'"
     done = host.machine.log_in(demo, TIMEOUT_S)
     assert done.returncode == 0, done.stdout
+    assert "[WARNING]" not in done.stdout, done.stdout
     (path,) = (host.machine.tree / place.relative_to("/")).glob("results/density-*/density.json")
     document: dict[str, t.Any] = json.loads(path.read_text(encoding="utf-8"))
     document["ramps"] = [json.loads(ramp.read_text(encoding="utf-8")) for ramp in path.parent.glob("ramps/*.json")]
