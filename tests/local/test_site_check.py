@@ -101,6 +101,7 @@ def latency_limit():
     return struct.unpack("i", pathlib.Path("/dev/cpu_dma_latency").read_bytes())[0]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("needs_root")
 def test_processors_are_kept_awake_for_a_study_that_does_so_only_while_it_is_measured(fleet):
     before, allowed = latency_limit(), [pathlib.Path(path).read_text("ascii") for path in glob.glob(IDLE_LIMITS)]
