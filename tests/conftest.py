@@ -66,3 +66,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "needs_root" in getattr(item, "fixturenames", ()):
             item.add_marker("root")
+
+
+@pytest.fixture
+def needs_damon() -> None:
+    """Skip a test that sets DAMON up where there is none, or where somebody else has set it up.
+
+    The kernel removes all kdamonds when others are made, also those that are off. They may belong to whoever runs this
+    machine, so no test writes over them.
+    """
+    # Only after the collection can be imported.
+    from ansible_collections.memstretch.density.plugins.module_utils.headroom import damon
+
+    if not os.path.isdir(damon.ADMIN):
+        pytest.skip("this kernel has no DAMON")
+    if pathlib.Path(damon.ADMIN, "nr_kdamonds").read_text(encoding="ascii") != "0\n":
+        pytest.skip("somebody else has set up DAMON on this machine, and a test would delete that")

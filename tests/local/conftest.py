@@ -27,7 +27,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
 
-from .machine import KDAMONDS, RECORDS
+from .machine import RECORDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ANSIBLE_PLAYBOOK = pathlib.Path(sys.executable).parent / "ansible-playbook"
@@ -209,19 +209,6 @@ def smaller_inventory(path: pathlib.Path, directory: pathlib.Path, *hosts: str) 
     smaller = directory / path.name
     smaller.write_text(yaml.safe_dump(inventory), encoding="utf-8")
     return smaller
-
-
-@pytest.fixture
-def needs_damon() -> None:
-    """Skip a test that sets DAMON up where there is none, or where somebody else has set it up.
-
-    The kernel removes all kdamonds when others are made, also those that are off. They may belong to whoever runs this
-    machine, so no test writes over them.
-    """
-    if not KDAMONDS.is_dir():
-        pytest.skip("this kernel has no DAMON")
-    if (KDAMONDS / "nr_kdamonds").read_text(encoding="ascii") != "0\n":
-        pytest.skip("somebody else has set up DAMON on this machine, and a test would delete that")
 
 
 class RedisServer:
