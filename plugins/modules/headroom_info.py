@@ -49,7 +49,7 @@ options:
     description:
       - How much of one CPU a look by DAMON may take while it lasts, 0.1 to 100 percent. Averaged over half an hour, it
         may take a fifth of that, which matters for ages of more than 6 minutes.
-      - A look of one second with few pages first tries what a page costs on this host. Ten pages of each unit are
+      - Looks of one second with few pages first try what a page costs on this host. Ten pages of each unit are
         watched whatever they cost.
     type: float
     default: 5
