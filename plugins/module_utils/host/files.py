@@ -111,12 +111,13 @@ def mounts(files: HostFiles, process: str = "self") -> list[Mount]:
     for line in (files.text(f"/proc/{process}/mountinfo") or "").split("\n"):
         words, _dash, rest = line.partition(" - ")
         if rest:
-            _number, _parent, device, root, place = map(_unescaped, words.split(" ")[:5])
-            found.append(Mount(device, root, place, *map(_unescaped, rest.split(" ")[:3])))
+            _number, _parent, device, root, place = map(unescaped, words.split(" ")[:5])
+            found.append(Mount(device, root, place, *map(unescaped, rest.split(" ")[:3])))
     return found
 
 
-def _unescaped(word: str) -> str:
+def unescaped(word: str) -> str:
+    """Return a word of /proc/mounts, fstab and their kin without its octal codes, such as that of a blank."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), word)
 
 
@@ -148,7 +149,7 @@ def swap_areas(files: HostFiles) -> list[dict[str, t.Any]]:
         name, kind, size, used, priority = line.split()
         areas.append(
             {
-                "name": _unescaped(name),
+                "name": unescaped(name),
                 "type": kind,
                 "size_bytes": int(size) * 1024,
                 "used_bytes": int(used) * 1024,

@@ -18,7 +18,7 @@ import stat
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
-from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, unescaped
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError
 
 # The files in which each manager says what this host's machines have.
@@ -135,8 +135,8 @@ def _readings(path: str) -> list[str]:
     """List what a path may mean: a colon belongs to it, or ends it; \\x20 belongs to it, or stands for a blank."""
     parts = path.split(":")
     found = [":".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    unescaped = [re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match.group(1), 16)), name) for name in found]
-    return [name for name in (*found, *unescaped) if name.count("/") > 1]
+    decoded = [re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match.group(1), 16)), name) for name in found]
+    return [name for name in (*found, *decoded) if name.count("/") > 1]
 
 
 def source_paths(source: str) -> list[str]:
@@ -145,7 +145,7 @@ def source_paths(source: str) -> list[str]:
     fstab and udev write a blank in a label by its code, and each in its own way. The UUIDs of FAT and NTFS have capital
     letters, all others have small ones, and people write both.
     """
-    source = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), source)
+    source = unescaped(source)
     kind, equals, value = source.partition("=")
     if not equals or kind not in ("UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"):
         return [source]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import os
 import typing as t
-from functools import partial
+from functools import cached_property, partial
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.record import HostRecord
 from ansible_collections.memstretch.density.plugins.module_utils.host.systemd import booted
@@ -357,9 +357,14 @@ class SwapChange:
         ]
         self._save(others=self.recorded["others"] + new)
 
+    @cached_property
+    def _swap_services(self) -> str:
+        """The services that turn swap on by themselves, listed for a message. They are the same for each area."""
+        return " and ".join(self.systemd.swap_services()) if self.systemd else ""
+
     def _turn_off_other(self, area: Area, origin: str) -> Step:
         if self.systemd and not origin:
-            services = " and ".join(self.systemd.swap_services())
+            services = self._swap_services
             self.warnings.append(
                 f"no swap unit turns on {area.name}; "
                 + (f"{services} may" if services else "whatever does may")

@@ -186,26 +186,11 @@ class Systemd:
         Args:
             ours: the paths of our units.
         """
+        found, known = {}, set(ours)
         # Without --all, a pattern matches active units only, and so misses what we have turned off.
-        output = run_checked(
-            self.run_command,
-            [
-                "systemctl",
-                "show",
-                "--all",
-                "--property=Id",
-                "--property=What",
-                "--property=FragmentPath",
-                "--property=SourcePath",
-                "*.swap",
-            ],
-            UnitError,
-        )
-        found = {}
-        for block in output.strip().split("\n\n"):
-            values = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        for values in self._show(("Id", "What", "FragmentPath", "SourcePath"), "--all", "*.swap"):
             fragment = values.get("FragmentPath", "")
-            if fragment and fragment not in set(ours):
+            if fragment and fragment not in known:
                 found[values["Id"]] = OtherUnit(
                     values["Id"], values.get("What", ""), values.get("SourcePath") or fragment
                 )
@@ -213,15 +198,21 @@ class Systemd:
 
     def swap_services(self) -> list[str]:
         """Return the services that are enabled and turn swap on by themselves, which no swap unit shows."""
-        properties = ["--property=Id", "--property=UnitFileState"]
-        output = run_checked(self.run_command, ["systemctl", "show", *properties, *_SWAP_SERVICES], UnitError)
-        blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in output.strip().split("\n\n")]
-        return [block["Id"] for block in blocks if block.get("UnitFileState", "").startswith("enabled")]
+        shown = self._show(("Id", "UnitFileState"), *_SWAP_SERVICES)
+        return [values["Id"] for values in shown if values.get("UnitFileState", "").startswith("enabled")]
 
     def is_masked(self, unit: str) -> bool:
         """Check whether an administrator keeps a unit from starting, whatever wants it."""
-        command = ["systemctl", "show", "--property=LoadState", unit]
-        return run_checked(self.run_command, command, UnitError).strip() == "LoadState=masked"
+        return [values.get("LoadState") for values in self._show(("LoadState",), unit)] == ["masked"]
+
+    def _show(self, properties: t.Iterable[str], *words: str) -> list[dict[str, str]]:
+        """Return the properties of each unit that systemctl show has for these words."""
+        command = ["systemctl", "show", *(f"--property={name}" for name in properties), *words]
+        output = run_checked(self.run_command, command, UnitError)
+        return [
+            dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+            for block in output.strip().split("\n\n")
+        ]
 
     def reload(self) -> None:
         run_checked(self.run_command, ["systemctl", "daemon-reload"], UnitError)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The forecast, compared with what can be computed by hand and with what two held fleets did."""
+"""The forecast, compared with what can be computed by hand and with what fleets that were held did."""
 
 from __future__ import annotations
 
