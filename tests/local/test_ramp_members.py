@@ -9,6 +9,7 @@ import types
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import children
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import members
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.clients_lease import ClientsLease
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 
 from .conftest import free_ports, wait_for
@@ -21,7 +22,7 @@ def test_who_takes_a_port_learns_no_password_of_another_server(client, tmp_path)
         ports = {"victim": free_ports(1), "taken": trap.getsockname()[1]}
         servers = [{"name": name, "port": port} for name, port in ports.items()]
         plan = checked({"budget_bytes": BUDGET, "load": LOAD, "client": str(client), "servers": servers})
-        shared = members.Shared(plan, str(tmp_path), str(tmp_path / "lease"))
+        shared = members.Shared(plan, str(tmp_path), ClientsLease(str(tmp_path / "lease"), 30))
         here = types.SimpleNamespace(entry="")
         victim, taken = (members.Member(server, shared, here) for server in plan.servers)
         try:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
+import traceback
 
 RENEW_S = 1.0
+# So many calls show where a conductor hangs.
+_CALLS = 4
 
 
 class ClientsLease:
@@ -21,18 +25,24 @@ class ClientsLease:
     Args:
         path: the file that the clients watch.
         seconds: how long the conductor may be silent.
+
+    Attributes:
+        path: the same.
     """
 
     def __init__(self, path: str, seconds: float) -> None:
-        self._path, self._seconds = path, seconds
-        self._alive = time.monotonic()
+        self.path, self._seconds = path, seconds
+        self._alive = self._renewed = time.monotonic()
+        self._latest, self._hung_in, self._conductor = 0.0, "", 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
-        """Renew it now, and from now on."""
+        """Renew it now, and from now on. The thread that calls this is the one that must show life."""
+        self._conductor = threading.get_ident()
         self.show_life()
         self._renew()
+        self._latest = 0.0
         self._thread.start()
 
     def show_life(self) -> None:
@@ -45,11 +55,29 @@ class ClientsLease:
         if self._thread.is_alive():
             self._thread.join()
 
+    def why_lapsed(self) -> str:
+        """Explain why a client may have found it lapsed."""
+        if self._hung_in:
+            return f"the conductor has done nothing for {self._seconds:.0f} s; it was at {self._hung_in}"
+        return (
+            f"this machine gave the conductor no CPU time for up to {self._latest:.0f} s. Load it less: lower "
+            "latency_benchmark_rate or density_references"
+        )
+
     def _keep(self) -> None:
         while not self._stopped.wait(RENEW_S):
             if time.monotonic() - self._alive < self._seconds:
                 self._renew()
+            elif not self._hung_in:
+                self._hung_in = self._place()
+
+    def _place(self) -> str:
+        """Return where the conductor is in its program, the innermost call first."""
+        calls = traceback.extract_stack(sys._current_frames()[self._conductor])[: -_CALLS - 1 : -1]
+        return ", called by ".join(f"{call.name} ({os.path.basename(call.filename)}:{call.lineno})" for call in calls)
 
     def _renew(self) -> None:
-        os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        os.utime(self._path)
+        os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.utime(self.path)
+        now = time.monotonic()
+        self._renewed, self._latest = now, max(self._latest, now - self._renewed)

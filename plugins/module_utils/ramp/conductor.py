@@ -109,8 +109,8 @@ class Conductor:
         self._tier_bytes = 0
         self._fleet, self._outside = fleet, outside
         self._machine = Machine(fleet.name, fleet)
-        self._shared = Shared(plan, directory, os.path.join(directory, CLIENTS_LEASE))
-        self._clients_lease = ClientsLease(self._shared.lease, plan.lease_seconds)
+        self._clients_lease = ClientsLease(os.path.join(directory, CLIENTS_LEASE), plan.lease_seconds)
+        self._shared = Shared(plan, directory, self._clients_lease)
         self._keeper: groups.BudgetKeeper | None = None
         self._members: list[Member] = []
         self._filling: list[Member] = []

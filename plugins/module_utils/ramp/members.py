@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host import children
 from ansible_collections.memstretch.density.plugins.module_utils.host.children import Child, Spawn, spare
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import containers, vms
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.clients_lease import ClientsLease
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.groups import RampGroup
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan, Server
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import Instance, Login, ServerError
@@ -39,12 +40,12 @@ class Shared(t.NamedTuple):
 
     Attributes:
         directory: for outputs.
-        lease: the file that the clients watch.
+        lease: which the clients watch.
     """
 
     plan: Plan
     directory: str
-    lease: str
+    lease: ClientsLease
 
 
 def _started(
@@ -125,7 +126,7 @@ class Member:
         self.loaded_from = float(math.ceil((time.time() + _CONNECT_S) / PART_S) * PART_S)
         options = [
             f"--windows={PART_S}",
-            f"--lease={self._shared.lease}",
+            f"--lease={self._shared.lease.path}",
             f"--start-at={self.loaded_from:.0f}",
             "--realtime=auto",
             f"--arrivals={load['arrivals']}",
@@ -153,7 +154,7 @@ class Member:
     def check(self) -> None:
         """Raise ServerError if its client has ended although its server lives."""
         if self.client and self._outlives(self.client):
-            why = why_ended(self.report() or {}, self.client.says())
+            why = why_ended(self.report() or {}, self.client.says(), self._shared.lease)
             raise ServerError(f"the client of {self.name} has ended: {why}")
 
     def _outlives(self, child: Child) -> bool:
@@ -200,18 +201,16 @@ class Member:
         return None
 
 
-def why_ended(report: t.Mapping[str, t.Any], said: str) -> str:
+def why_ended(report: t.Mapping[str, t.Any], said: str, lease: ClientsLease) -> str:
     """Explain why a client has ended although its server lives.
 
     Args:
         report: its last line; empty if it has printed none.
         said: the end of all that it has printed.
+        lease: that it watched.
     """
     if report.get("ended") == "lease":
-        return (
-            "it waited too long for a sign of life of the conductor, to which this machine gave no CPU time. Load it "
-            "less: lower latency_benchmark_rate or density_references"
-        )
+        return f"it waited too long for a sign of life of the conductor: {lease.why_lapsed()}"
     error = report.get("error")
     return error["message"] if error else said
 

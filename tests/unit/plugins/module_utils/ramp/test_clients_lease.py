@@ -25,9 +25,11 @@ def test_a_busy_conductor_keeps_its_clients_and_a_hanging_one_does_not(tmp_path,
     lease = clients_lease.ClientsLease(path, 1.5)
     lease.start()
     try:
+        assert "no CPU time" in lease.why_lapsed()
         assert renewed_within(path, 1), "although it shows no life"
         time.sleep(1.6)
         assert not renewed_within(path, 0.5), "silent for too long"
+        assert "done nothing for 2 s" in lease.why_lapsed() and "(test_clients_lease.py:" in lease.why_lapsed()
         lease.show_life()
         assert renewed_within(path, 2)
     finally:

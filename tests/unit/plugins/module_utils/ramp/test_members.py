@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ansible_collections.memstretch.density.plugins.module_utils.ramp import clients_lease
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import load_of, why_ended
 
 
@@ -41,12 +44,17 @@ def test_nothing_that_was_reported_is_nothing():
     assert load_of([])["punctual"] == {"counts": {}, "sum_ns": 0, "min_ns": None, "max_ns": None}
 
 
-def test_a_client_that_hears_nothing_names_the_busy_machine():
-    why = why_ended({"schema": 1, "ended": "lease", "error": None}, said='{"schema":1,"ended":"lease"}')
-    assert "gave no CPU time" in why and "latency_benchmark_rate" in why and "{" not in why
+@pytest.fixture
+def lease(tmp_path):
+    return clients_lease.ClientsLease(str(tmp_path / "lease"), 1.0)
 
 
-def test_a_client_that_fails_says_why():
+def test_a_client_that_hears_nothing_names_the_busy_machine(lease):
+    why = why_ended({"schema": 1, "ended": "lease", "error": None}, said='{"schema":1,"ended":"lease"}', lease=lease)
+    assert "gave the conductor no CPU time" in why and "latency_benchmark_rate" in why and "{" not in why
+
+
+def test_a_client_that_fails_says_why(lease):
     refused = {"schema": 1, "ended": "error", "error": {"message": "the server refused the password"}}
-    assert why_ended(refused, said="...") == "the server refused the password"
-    assert why_ended({}, said="Segmentation fault") == "Segmentation fault"
+    assert why_ended(refused, said="...", lease=lease) == "the server refused the password"
+    assert why_ended({}, said="Segmentation fault", lease=lease) == "Segmentation fault"
