@@ -89,31 +89,30 @@ def servers(zram, run_module, tmp_path):
     assert not RedisInGroup.group.exists()
 
 
+@contextlib.contextmanager
 def on_all(servers, client, *options, mode):
-    """Run the client next to each server, at the same time."""
+    """Run the client next to each server, at the same time; all have ended afterwards."""
     positional = (VALUE, KEYS, 0, 2000, 100)
     commands = [[client, *options, mode, server.port, *positional] for server in servers]
     processes = [subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL) for words in commands]
+    yield
     assert [process.wait() for process in processes] == [0] * len(servers)
 
 
-@contextlib.contextmanager
 def recorded(tmp_path):
-    """Record this machine in the background, as in a phase of four seconds; the figures are there afterwards."""
+    """Record this machine in the background, as in a phase of four seconds, and return the figures."""
     session = tmp_path / f"session-{time.monotonic_ns()}"
     (session / "0").mkdir(parents=True)
     (session / "0" / "schedule").touch()
     phases = [{"name": "one", "at": 0, "seconds": 4}]
     recorder.ensure(str(session), phases, 60, record_directory=str(tmp_path / "records"))
     (session / "0" / "schedule.start").write_text(f"{time.time() + 0.3}\n", encoding="ascii")
-    figures: dict = {}
-    yield figures
     deadline, nothing = time.monotonic() + 60, {"phases": {"one": {}}}
     while not (found := (recorder.read(str(session), ["one"]) or nothing)["phases"]["one"].get("charged_dram")):
         assert time.monotonic() < deadline, "nothing was recorded"
         time.sleep(0.1)
-    figures.update(found)
     (session / "0" / "schedule").unlink()
+    return found
 
 
 def hits(group):
@@ -128,20 +127,21 @@ def test_zram_is_charged_to_the_budget(servers, client, run_module, tmp_path, co
     options = {"size": str(BUDGET), "group": group.name}
     released = run_module(dram_budget, state="released")["charged_dram"]
     assert (released["fits"], released["group_processes"]) == (None, 2)
-    on_all(servers, client, f"--compressibility={compressibility}", mode="fill")
-
-    with recorded(tmp_path) as unfitted:
+    with on_all(servers, client, f"--compressibility={compressibility}", mode="fill"):
         pass
+
+    unfitted = recorded(tmp_path)
     assert unfitted["parts"]["group_bytes"] <= BUDGET, "the limit of the group alone is kept"
     assert unfitted["charged_bytes"]["maximum"] > 1.15 * BUDGET, "and yet the fleet takes more"
 
     run_module(dram_budget, state="fitted")
     before = hits(group)
-    on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=1", mode="test")
+    with on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=1", mode="test"):
+        pass
     unwatched = hits(group) - before
 
-    with recorded(tmp_path) as measured:
-        on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=2", mode="test")
+    with on_all(servers, client, f"--compressibility={compressibility}", "--requests=6000", "--seed=2", mode="test"):
+        measured = recorded(tmp_path)
     assert measured["samples"] >= 3 and measured["client_bytes"] > 0
     assert measured["parts"].keys() == {
         "group_bytes",

@@ -12,10 +12,12 @@ there is plenty, and lets the kernel reclaim in this process.
 
 On a host with many CPUs, kswapd keeps no VM from running. Here a few CPUs may have to do for all. So the thread has the
 policy SCHED_IDLE: a Redis or a client that wakes up takes its CPU at once and does not wait for the end of its slice.
-While the thread falls behind, it is scheduled like any other, so that the fleet need not reclaim by itself.
+While the thread falls behind, it is scheduled like any other, so that the fleet need not reclaim by itself. Where
+others keep all CPUs busy, a thread that gives way runs so rarely that it is behind before it can see that. So once it
+has been called late, it does not give way for a while, each time for longer.
 
 Linux compares policies within a session only, since it shares the CPUs between sessions first (autogroup). So the
-servers of a ramp are in the session of this thread. Where it has a session without them, that gets the smallest share.
+servers of a ramp are in the session of this thread. Where it has a session without them, that gets a smaller share.
 """
 
 from __future__ import annotations
@@ -37,11 +39,14 @@ _SHORTEST_S, _LONGEST_S = 0.002, 0.05
 _FASTER = 3
 # Bytes a second that a fleet takes: at least, since it may begin to, and as long as it is not known.
 _SLOWEST, _FASTEST = 5e6, 250e6
+# A thread that was called so many seconds late does not give way for so long, the first time and at most.
+_LATE_S, _FIRST_HURRY_S, _LONGEST_HURRY_S = 0.05, 10.0, 320.0
 # Seconds to wait after the kernel could not reclaim, for example because swap is full.
 _REFUSED_S = 0.1
-# The share of a session as a nice value (sched(7), the autogroup feature).
+# The share of a session as a nice value (sched(7), the autogroup feature). The smaller one is a tenth of a CPU beside
+# another session that is busy: enough for reclaim and for the recorder's samples, which are late with less.
 _SESSION_SHARE = "/proc/self/autogroup"
-_LEAST_SHARE, _USUAL_SHARE = b"19", b"0"
+_SMALLER_SHARE, _USUAL_SHARE = b"10", b"0"
 
 
 class Room(t.NamedTuple):
@@ -64,7 +69,7 @@ class GroupReclaim(threading.Thread):
     Attributes:
         cpu_s: the CPU time that this thread has taken so far, most of it in the kernel, which writes pages out.
         room: what it keeps free.
-        gives_way: whether it lets everybody else have the CPUs first, unless it falls behind.
+        gives_way: whether it lets everybody else have the CPUs first, unless it falls behind or is called too late.
     """
 
     def __init__(self, group: CgroupFiles, own_session: bool = False) -> None:
@@ -74,15 +79,27 @@ class GroupReclaim(threading.Thread):
         self.room = Room(LOW, HIGH)
         self.gives_way = True
         self._group, self._stopped = group, threading.Event()
-        self._behind = False
+        self._behind = self._is_giving_way = False
+        self._hurries_until, self._hurry_s = 0.0, _FIRST_HURRY_S
         self._used: int | None = None
         self._looked, self._taken = time.monotonic(), _FASTEST / _FASTER
 
     def run(self) -> None:
         """Reclaim until stop() is called."""
-        while not self._stopped.wait(self.step()):
+        while True:
+            due = time.monotonic() + self.step()
             self.cpu_s = time.thread_time()
-            _give_way(self.gives_way and not self._behind, self._own_session)
+            self._is_giving_way = self.gives_way and not self._behind and time.monotonic() >= self._hurries_until
+            _give_way(self._is_giving_way, self._own_session)
+            if self._stopped.wait(due - time.monotonic()):
+                return
+            self._called(time.monotonic() - due)
+
+    def _called(self, late: float) -> None:
+        """Take how many seconds late this thread was called."""
+        if self._is_giving_way and late > _LATE_S:
+            self._hurries_until = time.monotonic() + self._hurry_s
+            self._hurry_s = min(_LONGEST_HURRY_S, 2 * self._hurry_s)
 
     def step(self) -> float:
         """Reclaim if there is too little room, and return the seconds until the next look."""
@@ -119,7 +136,7 @@ def _give_way(willing: bool, with_session: bool) -> None:
     """Let this thread run only while nothing else wants its CPU, or as any other thread.
 
     Args:
-        with_session: whether its session gets the smallest share of the CPUs while nothing hurries this thread.
+        with_session: whether its session gets a smaller share of the CPUs while nothing hurries this thread.
     """
     policy = os.SCHED_IDLE if willing else os.SCHED_OTHER
     if os.sched_getscheduler(0) == policy:
@@ -131,6 +148,6 @@ def _give_way(willing: bool, with_session: bool) -> None:
         with contextlib.suppress(FileNotFoundError, PermissionError, BlockingIOError):
             share = os.open(_SESSION_SHARE, os.O_WRONLY | os.O_CLOEXEC)
             try:
-                os.write(share, _LEAST_SHARE if willing else _USUAL_SHARE)
+                os.write(share, _SMALLER_SHARE if willing else _USUAL_SHARE)
             finally:
                 os.close(share)

@@ -93,12 +93,28 @@ def test_a_kernel_that_cannot_reclaim_is_asked_less_often_and_the_limit_stays(gr
 @pytest.mark.usefixtures("needs_root")  # to leave the policy SCHED_IDLE
 def test_the_thread_gives_way_to_the_fleet_until_it_falls_behind(group, monkeypatch):
     monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: True)
+    monkeypatch.setattr(group_reclaim, "_LATE_S", 60)
     use(group, LOW - 1)
     thread = GroupReclaim(group)
     thread.start()
     for free, policy in ((LOW - 1, os.SCHED_IDLE), (LOW // 2 - 1, os.SCHED_OTHER), (LOW - 1, os.SCHED_IDLE)):
         use(group, free)
         wait_until(lambda policy=policy: os.sched_getscheduler(thread.native_id) == policy)
+    thread.stop()
+
+
+@pytest.mark.usefixtures("needs_root")
+def test_a_thread_that_is_called_late_does_not_give_way_for_a_while(group, monkeypatch):
+    """Others keep all CPUs busy: it would run so rarely that the fleet reclaims by itself."""
+    monkeypatch.setattr(group_reclaim, "_LATE_S", -1)  # any call is late
+    monkeypatch.setattr(group_reclaim, "_FIRST_HURRY_S", 1.0)
+    use(group, LOW)
+    thread = GroupReclaim(group)
+    thread.start()
+    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_IDLE)
+    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_OTHER)
+    monkeypatch.setattr(group_reclaim, "_LATE_S", 60)
+    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_IDLE)
     thread.stop()
 
 
@@ -111,7 +127,7 @@ def test_a_session_without_the_servers_gives_way_with_its_thread(group, monkeypa
     use(group, LOW - 1)
     thread = GroupReclaim(group, own_session=True)
     thread.start()
-    for free, nice in ((LOW - 1, "19"), (LOW // 2 - 1, "0")):
+    for free, nice in ((LOW - 1, "10"), (LOW // 2 - 1, "0")):
         use(group, free)
         wait_until(lambda nice=nice: share.read_text().startswith(nice))
     thread.stop()
