@@ -429,7 +429,7 @@ class Conductor:
             self._keeper.freeze(False)
         self._wait_for_reports(begin, begin + seconds)
         hosts, references = (
-            {member.name: load_of(member.parts(begin, begin + seconds)) for member in members}
+            {member.name: load_of(self._reported(member, begin, begin + seconds)) for member in members}
             for members in (self._members, self._references)
         )
         drives = self._machine.drives() if self._plan.tier else []
@@ -448,9 +448,14 @@ class Conductor:
         everybody = self._members + self._references
         deadline = time.time() + _REPORT_SECONDS
         while time.time() < deadline:
-            if all(len(member.parts(begin, end)) == end - begin for member in everybody):
+            if all(len(self._reported(member, begin, end)) == end - begin for member in everybody):
                 return
             self._wait(_TICK_S)
+
+    def _reported(self, member: Member, begin: int, end: int) -> list[dict[str, t.Any]]:
+        """Return what the client of one server has reported. That of all takes half a minute on a slow machine."""
+        self._clients_lease.show_life()
+        return member.parts(begin, end)
 
     # --- what goes on all the time -------------------------------------------------------------------------------
 
