@@ -191,12 +191,13 @@ class Member:
         return lines
 
     def report(self) -> dict[str, t.Any] | None:
-        """Return the last line of its client, which has the whole test; None if it has printed none."""
+        """Return the last line of its client, which has the whole test; None if it has not printed it to its end."""
         if not self.client:
             return None
         with open(self.client.output, "rb") as file:
-            for line in reversed(file.read().splitlines()):
-                if line.startswith(b'{"schema":1,"ended"'):
+            for line in reversed(file.read().splitlines(keepends=True)):
+                # A client that is killed on a slow machine may have printed a part of it.
+                if line.startswith(b'{"schema":1,"ended"') and line.endswith(b"\n"):
                     return json.loads(line)
         return None
 

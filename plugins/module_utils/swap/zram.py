@@ -83,7 +83,8 @@ class Zram:
             )
 
     def unload(self) -> None:
-        run(self.guard, ["modprobe", "--remove", "zram"])
+        """Remove the module. Raises SwapError if it stays in use: udev opens a device that was reset for a moment."""
+        _retry_while_busy(lambda: run(self.guard, ["modprobe", "--remove", "zram"]))
 
     def numbers(self) -> list[int]:
         return [int(name[4:]) for name in self.files.names("/sys/block") if re.match(r"^zram\d+$", name)]

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import clients_lease
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import load_of, why_ended
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.members import Member, load_of, why_ended
 
 
 def bound(*slots):
@@ -58,3 +60,15 @@ def test_a_client_that_fails_says_why(lease):
     refused = {"schema": 1, "ended": "error", "error": {"message": "the server refused the password"}}
     assert why_ended(refused, said="...", lease=lease) == "the server refused the password"
     assert why_ended({}, said="Segmentation fault", lease=lease) == "Segmentation fault"
+
+
+def test_a_client_that_was_killed_while_it_printed_its_report_has_none(tmp_path):
+    output = tmp_path / "output"
+    member = Member.__new__(Member)
+    member.client = types.SimpleNamespace(output=str(output))
+    for written, found in (
+        ('{"schema":1,"ended"', None),
+        ('{"schema":1,"ended":"lease"}\n', {"schema": 1, "ended": "lease"}),
+    ):
+        output.write_text(written, encoding="ascii")
+        assert member.report() == found

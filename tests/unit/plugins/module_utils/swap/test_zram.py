@@ -81,6 +81,22 @@ def test_a_module_that_must_not_be_loaded_is_refused(make_guard, monkeypatch, st
         Zram(guard).load()
 
 
+def test_a_module_that_udev_still_uses_is_removed_soon_after(make_guard, monkeypatch):
+    guard, ends = make_guard(), [(1, "", "modprobe: FATAL: Module zram is in use.")] * 2 + [(0, "", "")]
+    guard.run_command = lambda command, **_options: ends.pop(0)
+    monkeypatch.setattr(zram_module.time, "sleep", lambda _seconds: None)
+    Zram(guard).unload()
+    assert ends == []
+
+
+def test_a_module_that_stays_in_use_is_an_error(make_guard, monkeypatch):
+    guard = make_guard()
+    guard.run_command = lambda command, **_options: (1, "", "modprobe: FATAL: Module zram is in use.")
+    monkeypatch.setattr(zram_module, "_BUSY_S", 0)
+    with pytest.raises(SwapError, match="Module zram is in use"):
+        Zram(guard).unload()
+
+
 def test_a_host_that_cannot_load_modules_is_told_which_package_can(make_guard, make_options, monkeypatch):
     monkeypatch.setattr(zram_module, "find_tool", lambda name: None)
     assert ZramSwap(make_options(kind="zram"), make_guard(), {}).refusals() == [
