@@ -269,11 +269,12 @@ def _boot_id(zram: Zram) -> str:
     return zram.files.text("/proc/sys/kernel/random/boot_id") or ""
 
 
-def _retry_while_busy(act: t.Callable[[], None]) -> None:
+def _retry_while_busy(act: t.Callable[[], object]) -> None:
     deadline = time.monotonic() + _BUSY_S
     while True:
         try:
-            return act()
+            act()
+            return
         except (OSError, SwapError):
             if time.monotonic() > deadline:
                 raise
