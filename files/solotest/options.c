@@ -109,7 +109,7 @@ const struct option_spec option_specs[] = {
     TEXT("--schedule", schedule, "FILE", "run the phases of this file, from a common start that FILE.start holds"),
     REAL("--windows", windows, "SECONDS", 0.05, 3600,
          "print the bounds of each part of this many seconds at once, and end normally when stopped"),
-    TEXT("--lease", lease, "FILE", "with --windows: end 5 s after this file was last touched, or when it is removed"),
+    TEXT("--lease", lease, "FILE", "with --windows: end when nobody has touched this file for 5 s, or it is removed"),
     FLAG("--protect", protect, "fill without FLUSHALL: delete only own keys, refuse other data"),
     FLAG("--json", json, "print one JSON object instead of the six lines"),
     FLAG("--progress", progress, "print progress on standard error, once a second"),

@@ -16,9 +16,10 @@
  * later. */
 bool watch_file(const char *path, struct failure *f);
 
-#define LEASE_NS (5 * NS_PER_S)
+/* Five seconds, if this thread gets its CPU time. */
+#define LEASE_LOOKS 50
 
-/* The same when nobody has touched the file for LEASE_NS, or it is removed. */
+/* The same when nobody has touched the file for so many looks, or it is removed. */
 bool watch_lease(const char *path, struct failure *f);
 
 /* True if it was the file, and no signal, that ended the client. */

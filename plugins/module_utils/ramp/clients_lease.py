@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lease of the clients of a ramp: they end five seconds after the last time that it was renewed."""
+"""The lease of the clients of a ramp: they end when nobody has renewed it for five seconds."""
 
 from __future__ import annotations
 

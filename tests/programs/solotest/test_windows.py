@@ -113,6 +113,22 @@ def test_a_lease_that_lapses_ends_it(solotest, filled, tmp_path):
     assert 10 < time.monotonic() - begin < 16
 
 
+def test_a_machine_that_stood_still_ends_no_lease(solotest, filled, tmp_path):
+    """Client and conductor stop at the same time, and the client goes on first."""
+    lease = tmp_path / "lease"
+    lease.touch()
+    process = solotest.start("--windows", 1, "--lease", lease, "test", filled.port, 100, 1000, 10, 100, text=True)
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(6)
+    process.send_signal(signal.SIGCONT)
+    time.sleep(1)
+    assert process.poll() is None
+    lease.unlink()
+    output, _messages = process.communicate(timeout=4)
+    assert windows_of(first + output)[1]["ended"] == "lease"
+
+
 def test_a_lease_that_is_removed_ends_it_at_once(solotest, filled, tmp_path):
     lease = tmp_path / "lease"
     lease.touch()
