@@ -126,8 +126,20 @@ class GroupReclaim(threading.Thread):
             self._taken = max(rate, 0.9 * self._taken)
         self._used, self._looked = used, now
 
+    def hurry(self) -> None:
+        """Do not give way any more, from now on.
+
+        The thread itself would see that only when it runs. On busy CPUs that may take seconds, in which it may hold the
+        lock of the interpreter, for which this process' other threads wait.
+        """
+        self.gives_way = False
+        if self.native_id is not None and self.is_alive():
+            with contextlib.suppress(PermissionError, ProcessLookupError):
+                os.sched_setscheduler(self.native_id, os.SCHED_OTHER, os.sched_param(0))
+
     def stop(self) -> None:
         """End the thread."""
+        self.hurry()
         self._stopped.set()
         self.join()
 

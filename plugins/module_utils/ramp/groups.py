@@ -309,6 +309,8 @@ class BudgetKeeper(GroupReclaim):
     def freeze(self, frozen: bool) -> None:
         """Leave the limit as it is, or let it follow again."""
         self._frozen = self.gives_way = frozen
+        if not frozen:
+            self.hurry()
 
     def make_room(self, joining: bool) -> None:
         """Keep more room while servers are filled, which take memory much faster than a fleet pages it in."""

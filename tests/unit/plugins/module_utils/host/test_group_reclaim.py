@@ -119,6 +119,23 @@ def test_a_thread_that_is_called_late_does_not_give_way_for_a_while(group, monke
 
 
 @pytest.mark.usefixtures("needs_root")
+def test_a_thread_that_must_hurry_need_not_run_for_that(group, monkeypatch):
+    """On busy CPUs it would keep this process waiting for as long as it gives way."""
+    monkeypatch.setattr(group_reclaim, "_LATE_S", 60)
+    use(group, LOW)
+    thread = GroupReclaim(group)
+    thread.start()
+    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_IDLE)
+    asleep = threading.Event()
+    monkeypatch.setattr(thread, "step", lambda: asleep.set() or 3600.0)
+    assert asleep.wait(60)
+    time.sleep(0.2)
+    thread.hurry()
+    assert os.sched_getscheduler(thread.native_id) == os.SCHED_OTHER
+    thread.stop()
+
+
+@pytest.mark.usefixtures("needs_root")
 def test_a_session_without_the_servers_gives_way_with_its_thread(group, monkeypatch, tmp_path):
     monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: True)
     share = tmp_path / "autogroup"
