@@ -40,9 +40,8 @@ class ClientsLease:
     def start(self) -> None:
         """Renew it now, and from now on. The thread that calls this is the one that must show life."""
         self._conductor = threading.get_ident()
-        self.show_life()
+        self._alive = self._renewed = time.monotonic()
         self._renew()
-        self._latest = 0.0
         self._thread.start()
 
     def show_life(self) -> None:

@@ -308,8 +308,10 @@ class BudgetKeeper(GroupReclaim):
 
     def freeze(self, frozen: bool) -> None:
         """Leave the limit as it is, or let it follow again."""
-        self._frozen = self.gives_way = frozen
-        if not frozen:
+        self._frozen = frozen
+        if frozen:
+            self.gives_way = True
+        else:
             self.hurry()
 
     def make_room(self, joining: bool) -> None:
