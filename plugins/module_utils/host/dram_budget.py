@@ -339,19 +339,24 @@ class CgroupFiles:
                 return True
         return False
 
-    def reclaim(self, limit: int, free: int) -> bool:
+    def reclaim(self, limit: int, free: int, write: t.Callable[[str, str], None]) -> bool:
         """Move memory to swap until C(free) bytes are free below the limit; return False if the kernel cannot.
 
         The caller holds locked() since it read the limit. Version 1 has no file for reclaim. There a limit takes effect
         only when the memory in use is below it, and the process that sets it reclaims. So the limit is lowered and
         raised again at once; no other process meets it.
+
+        Args:
+            limit: of the group.
+            free: see above.
+            write: writes a value to a file, or raises BudgetError. The kernel reclaims in the process that does it.
         """
         try:
             if self._usage == "memory.current":
-                _write(f"{self.path}/memory.reclaim", str(free))
+                write(f"{self.path}/memory.reclaim", str(free))
             else:
                 try:
-                    self._set_limit(limit - free)
+                    write(f"{self.path}/{self._limit}", str(limit - free))
                 finally:
                     self._set_limit(limit)
         except BudgetError:

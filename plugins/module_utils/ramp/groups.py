@@ -289,7 +289,7 @@ def _text(path: str) -> str | None:
 class BudgetKeeper(GroupReclaim):
     """Keeps a group and the compressed memory outside of it within a budget, in the background.
 
-    While servers join and settle, the limit follows what compressed memory takes. The thread does not give way then: on
+    While servers join and settle, the limit follows what compressed memory takes. Reclaim does not give way then: on
     busy CPUs it would be the last to run, and the fleet would exceed the budget. During a window the limit is frozen,
     so that nothing but the fleet's own page-ins causes reclaim.
 
@@ -308,11 +308,7 @@ class BudgetKeeper(GroupReclaim):
 
     def freeze(self, frozen: bool) -> None:
         """Leave the limit as it is, or let it follow again."""
-        self._frozen = frozen
-        if frozen:
-            self.gives_way = True
-        else:
-            self.hurry()
+        self._frozen = self.gives_way = frozen
 
     def make_room(self, joining: bool) -> None:
         """Keep more room while servers are filled, which take memory much faster than a fleet pages it in."""

@@ -15,7 +15,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.children i
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan, Server
 from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Connection, Refused
 
-_READY_SECONDS = 30.0
+# On full CPUs a process needs more than half a minute until it answers.
+_READY_SECONDS = 120.0
 
 
 class ServerError(Exception):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import threading
 import time
@@ -17,6 +16,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.group_recl
     LOW,
     GroupReclaim,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.host.reclaim_process import ReclaimProcess
 
 MIB = 2**20
 LIMIT = 100 * MIB
@@ -70,84 +70,31 @@ def test_a_group_that_takes_little_is_looked_at_less_often(group, monkeypatch):
 
 
 def test_a_group_near_its_limit_is_reclaimed_to_the_high_mark(group, monkeypatch):
-    limits = []
-    monkeypatch.setattr(CgroupFiles, "_set_limit", lambda self, limit: limits.append(limit))
+    written = []
+    monkeypatch.setattr(ReclaimProcess, "write", lambda _self, *arguments: written.append(arguments))
     use(group, LOW - 1)
     assert GroupReclaim(group).step() == 0.002
-    assert limits == [LIMIT - HIGH, LIMIT], "lowered, and back at once"
+    assert written == [(f"{group.path}/memory.limit_in_bytes", str(LIMIT - HIGH))] and group.limit() == LIMIT
 
 
 def test_a_kernel_that_cannot_reclaim_is_asked_less_often_and_the_limit_stays(group, monkeypatch):
-    limits = []
+    def write(*_arguments):
+        raise BudgetError("busy")
 
-    def set_limit(_self, limit):
-        limits.append(limit)
-        if limit < LIMIT:
-            raise BudgetError("busy")
-
-    monkeypatch.setattr(CgroupFiles, "_set_limit", set_limit)
+    monkeypatch.setattr(ReclaimProcess, "write", write)
     use(group, 0)
-    assert GroupReclaim(group).step() == 0.1 and limits[-1] == LIMIT
+    assert GroupReclaim(group).step() == 0.1 and group.limit() == LIMIT
 
 
-@pytest.mark.usefixtures("needs_root")  # to leave the policy SCHED_IDLE
-def test_the_thread_gives_way_to_the_fleet_until_it_falls_behind(group, monkeypatch):
-    monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: True)
-    monkeypatch.setattr(group_reclaim, "_LATE_S", 60)
-    use(group, LOW - 1)
-    thread = GroupReclaim(group)
-    thread.start()
-    for free, policy in ((LOW - 1, os.SCHED_IDLE), (LOW // 2 - 1, os.SCHED_OTHER), (LOW - 1, os.SCHED_IDLE)):
+def test_reclaim_gives_way_to_the_fleet_until_it_falls_behind(group, monkeypatch):
+    found = []
+    monkeypatch.setattr(ReclaimProcess, "write", lambda self, *_arguments: found.append(self.gives_way))
+    keeper = GroupReclaim(group)
+    for free, willing in ((LOW - 1, True), (LOW // 2 - 1, True), (LOW // 2, True), (LOW - 1, False)):
         use(group, free)
-        wait_until(lambda policy=policy: os.sched_getscheduler(thread.native_id) == policy)
-    thread.stop()
-
-
-@pytest.mark.usefixtures("needs_root")
-def test_a_thread_that_is_called_late_does_not_give_way_for_a_while(group, monkeypatch):
-    """Others keep all CPUs busy: it would run so rarely that the fleet reclaims by itself."""
-    monkeypatch.setattr(group_reclaim, "_LATE_S", -1)  # any call is late
-    monkeypatch.setattr(group_reclaim, "_FIRST_HURRY_S", 1.0)
-    use(group, LOW)
-    thread = GroupReclaim(group)
-    thread.start()
-    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_IDLE)
-    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_OTHER)
-    monkeypatch.setattr(group_reclaim, "_LATE_S", 60)
-    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_IDLE)
-    thread.stop()
-
-
-@pytest.mark.usefixtures("needs_root")
-def test_a_thread_that_must_hurry_need_not_run_for_that(group, monkeypatch):
-    """On busy CPUs it would keep this process waiting for as long as it gives way."""
-    monkeypatch.setattr(group_reclaim, "_LATE_S", 60)
-    use(group, LOW)
-    thread = GroupReclaim(group)
-    thread.start()
-    wait_until(lambda: os.sched_getscheduler(thread.native_id) == os.SCHED_IDLE)
-    asleep = threading.Event()
-    monkeypatch.setattr(thread, "step", lambda: asleep.set() or 3600.0)
-    assert asleep.wait(60)
-    time.sleep(0.2)
-    thread.hurry()
-    assert os.sched_getscheduler(thread.native_id) == os.SCHED_OTHER
-    thread.stop()
-
-
-@pytest.mark.usefixtures("needs_root")
-def test_a_session_without_the_servers_gives_way_with_its_thread(group, monkeypatch, tmp_path):
-    monkeypatch.setattr(CgroupFiles, "reclaim", lambda *_arguments: True)
-    share = tmp_path / "autogroup"
-    share.write_text("0")
-    monkeypatch.setattr(group_reclaim, "_SESSION_SHARE", str(share))
-    use(group, LOW - 1)
-    thread = GroupReclaim(group, own_session=True)
-    thread.start()
-    for free, nice in ((LOW - 1, "10"), (LOW // 2 - 1, "0")):
-        use(group, free)
-        wait_until(lambda nice=nice: share.read_text().startswith(nice))
-    thread.stop()
+        keeper.gives_way = willing
+        keeper.step()
+    assert found == [True, False, True, False]
 
 
 def test_a_group_without_a_limit_is_left_alone(group):
@@ -175,15 +122,14 @@ def test_the_limit_is_not_lowered_while_it_is_read(group, monkeypatch):
 
 def test_a_limit_that_is_set_during_a_reclaim_stays(group, monkeypatch):
     """The watch of an earlier phase may still reclaim while the group is brought to its budget."""
-    write, lowered = CgroupFiles._set_limit, threading.Event()
+    lowered = threading.Event()
 
-    def write_slowly(self, limit):
-        write(self, limit)
-        if limit < LIMIT:
-            lowered.set()
-            time.sleep(0.2)
+    def write_slowly(_self, path, value):
+        pathlib.Path(path).write_text(value, encoding="ascii")
+        lowered.set()
+        time.sleep(0.2)
 
-    monkeypatch.setattr(CgroupFiles, "_set_limit", write_slowly)
+    monkeypatch.setattr(ReclaimProcess, "write", write_slowly)
     use(group, 0)
     reclaim = threading.Thread(target=GroupReclaim(group).step)
     reclaim.start()
@@ -197,7 +143,9 @@ def test_version_2_has_a_file_for_it(tmp_path):
     for name, text in (("memory.max", LIMIT), ("memory.reclaim", ""), ("memory.events", "low 1\nhigh 2\nmax 3\n")):
         (tmp_path / name).write_text(str(text))
     group = CgroupFiles(str(tmp_path), version_1=False)
-    assert group.reclaim(LIMIT, MIB) and (tmp_path / "memory.reclaim").read_text() == str(MIB)
+    written = []
+    assert group.reclaim(LIMIT, MIB, lambda *arguments: written.append(arguments))
+    assert written == [(f"{tmp_path}/memory.reclaim", str(MIB))]
     assert (tmp_path / "memory.max").read_text() == str(LIMIT) and group.limit_hits() == 3
 
 
@@ -205,7 +153,7 @@ def test_how_often_the_limit_was_met(group):
     assert group.limit_hits() == 7
 
 
-def test_the_thread_counts_its_cpu_time(group, monkeypatch):
+def test_the_thread_counts_its_cpu_time_and_that_of_its_process(group, monkeypatch):
     def work(*_arguments):
         until = time.thread_time() + 0.002
         while time.thread_time() < until:
@@ -213,9 +161,10 @@ def test_the_thread_counts_its_cpu_time(group, monkeypatch):
         return True
 
     monkeypatch.setattr(CgroupFiles, "reclaim", work)
+    monkeypatch.setattr(ReclaimProcess, "cpu_s", 10.0)
     use(group, 0)
     thread = GroupReclaim(group)
     assert thread.cpu_s == 0
     thread.start()
-    wait_until(lambda: thread.cpu_s >= 0.02)  # ten turns
+    wait_until(lambda: thread.cpu_s >= 10.02)  # that of its process, and ten turns
     thread.stop()
