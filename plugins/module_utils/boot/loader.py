@@ -392,6 +392,7 @@ class Grubby:
 
     NAME = "grubby"
     drop_in = ""  # grubby needs none
+    # grubby may make those that are no pattern, such as /etc/kernel/cmdline.
     FILES = ["/etc/default/grub", "/etc/kernel/cmdline", "/boot/grub2/grubenv", "/boot/loader/entries/*.conf"]
 
     def __init__(self, run_command: RunCommand, find_program: FindProgram) -> None:
@@ -430,6 +431,7 @@ class Grubby:
             "entries": {entry.key: entry.line for entry in entries},
             "files": self._files(),
             "left": {},
+            "made": [],
         }
 
     def apply(self, originals: Record, arguments: t.Sequence[str], removed: t.Sequence[str], ours: Words) -> list[str]:
@@ -444,21 +446,31 @@ class Grubby:
             wrong = problems(self.entries(), arguments, removed)
             if wrong:
                 raise BootLoaderError(f"grubby has not set the arguments: {'; '.join(wrong)}")
-        # Only a file that has not been changed otherwise is later restored byte for byte.
+        after = self._files()
+        made = [path for path, text in after.items() if text is not None and before.get(path, "") is None]
+        # Only a file that has not been changed otherwise is later restored byte for byte, or removed.
         originals["files"] = {
             path: text
             for path, text in originals["files"].items()
             if before.get(path) == text or digest(before.get(path)) == originals["left"].get(path)
         }
-        originals["left"] = {path: digest(text) for path, text in self._files().items()}
+        originals["files"].update(dict.fromkeys(made))
+        originals["left"] = {path: digest(text) for path, text in after.items()}
+        # A record of an earlier version has no list.
+        originals["made"] = sorted({*originals.get("made", []), *made})
         return []
 
     def restore(self, originals: Record, ours: Words) -> list[str]:
-        """Undo our change in each entry, and restore byte for byte the files that have no other change."""
+        """Undo our change in each entry, and restore byte for byte the files that have no other change.
+
+        A file that grubby has made for us is removed, unless somebody has changed it since.
+        """
         before = self._files()
         with all_or_nothing(before):
             wanted = [entry.words for entry in self.original_entries(originals, ours)]
             self._update(wanted)
+            for path in [path for path, text in before.items() if text is None]:
+                remove_file(path)  # grubby makes it again
             for path, text in originals["files"].items():
                 if digest(before.get(path)) == originals["left"].get(path):
                     replace_text(path, text)
@@ -482,15 +494,27 @@ class Grubby:
         """Return a message on the files that may override our arguments."""
         return "see the files in /boot/loader/entries and /etc/kernel/cmdline"
 
-    def _files(self) -> dict[str, str]:
-        paths = [os.path.realpath(path) for pattern in self.FILES for path in sorted(glob.glob(pattern))]
-        return {path: read_text(path) or "" for path in paths}
+    def _files(self) -> dict[str, str | None]:
+        """Return the text of each file that grubby may change, None for one that it may make."""
+        paths = [
+            os.path.realpath(path)
+            for pattern in self.FILES
+            for path in (sorted(glob.glob(pattern)) if glob.has_magic(pattern) else [pattern])
+        ]
+        return {path: read_text(path) for path in paths}
 
     def _leftovers(self, originals: Record, ours: Words) -> list[str]:
-        """Return notes on the defaults for future kernels that still have arguments of ours."""
+        """Return notes on defaults for future kernels that still have arguments of ours, or that grubby has made."""
         notes = []
         for path, text in self._files().items():
-            before = re.split(r"[\s\"']+", originals["files"].get(path, ""))
+            if text is None:
+                continue
+            if path in originals.get("made", []):
+                notes.append(
+                    f"{path} stays, because it was changed since grubby made it at our change; remove it if nothing "
+                    "needs it"
+                )
+            before = re.split(r"[\s\"']+", originals["files"].get(path) or "")
             left = [word for word in re.split(r"[\s\"']+", text) if word in ours.added and word not in before]
             if left and not path.endswith(".conf"):
                 notes.append(f"{path} still has {' '.join(left)}; remove it, because future kernels would get it")

@@ -29,10 +29,18 @@ def grub(tmp_path):
     return make
 
 
-@pytest.fixture(params=[True, False], ids=["quoted", "bare"])
+GRUBBIES = {
+    "quoted": {},
+    "bare": {"quoted": False},
+    "no defaults": {"cmdline": False},
+    "ids": {"ids": True},
+}
+
+
+@pytest.fixture(params=GRUBBIES)
 def grubby(request, tmp_path, monkeypatch):
-    """Return a model of grubby whose --info=ALL quotes the paths of kernels, or does not."""
+    """Return models of grubby: what --info=ALL quotes and lists differs, and whether /etc/kernel/cmdline exists."""
     monkeypatch.setattr(
         boot_loader.Grubby, "FILES", [str(tmp_path / name.lstrip("/")) for name in boot_loader.Grubby.FILES]
     )
-    return GrubbyModel(tmp_path, quoted=request.param)
+    return GrubbyModel(tmp_path, **GRUBBIES[request.param])

@@ -224,14 +224,20 @@ def test_several_entries_of_one_kernel_keep_their_own_arguments(grubby):
         " ".join([word for word in line.split() if not word.startswith(("nohz", "rd.snap"))] + ["nohz=off"])
         for line in lines
     ]
-    grubby(["grubby", "--update-kernel=0", "--args=mitigations=off"])  # now no file is restored byte for byte
-    loader.restore(originals, Words(["nohz=off"], ["rd.snapshot"]))
-    restored = [entry.words for entry in loader.entries()]
-    assert [sorted(words) for words in restored] == [
-        sorted(line.split() + (["mitigations=off"] if number == 0 else [])) for number, line in enumerate(lines)
+    for position in ("0", "1"):  # the files of these two are not restored byte for byte
+        grubby(["grubby", f"--update-kernel={position}", "--args=mitigations=off"])
+    assert loader.restore(originals, Words(["nohz=off"], ["rd.snapshot"])) == []
+    assert [entry.line for entry in loader.entries()] == [
+        # grubby adds what it gives back at the end.
+        GrubbyModel.LINE + " quiet_not=1 mitigations=off rd.snapshot=3",
+        GrubbyModel.LINE + " systemd.log_level=debug mitigations=off nohz=on",
+        *lines[2:],
     ]
-    grubby(["grubby", "--update-kernel=0", "--remove-args=mitigations=off"])
-    assert files(grubby).keys() == before.keys()
+    for position in ("0", "1"):
+        grubby(["grubby", f"--update-kernel={position}", "--remove-args=mitigations=off"])
+    after = files(grubby)
+    assert after.keys() == before.keys()
+    assert [path for path in before if after[path] != before[path] and "~snapshot" not in path] == []
 
 
 def test_our_arguments_are_removed_from_a_kernel_that_was_installed_later(grubby):
@@ -239,7 +245,7 @@ def test_our_arguments_are_removed_from_a_kernel_that_was_installed_later(grubby
     originals = loader.originals()
     loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
     newer = "/boot/vmlinuz-5.14.0-570.el9.x86_64"
-    grubby.install(newer, grubby.cmdline.read_text(encoding="utf-8").strip())
+    grubby.install(newer, grubby.future())
     assert grubby.lines()[newer].endswith("rcu_nocbs=all")
     loader.restore(originals, Words(["rcu_nocbs=all"], []))
     assert grubby.lines() == {
@@ -247,7 +253,7 @@ def test_our_arguments_are_removed_from_a_kernel_that_was_installed_later(grubby
         GrubbyModel.OLD: GrubbyModel.LINE,
         newer: GrubbyModel.LINE,
     }
-    assert grubby.cmdline.read_text(encoding="utf-8").strip() == GrubbyModel.LINE
+    assert grubby.future() == GrubbyModel.LINE
 
 
 @pytest.mark.parametrize("broken", [1, 2, 3])
@@ -296,6 +302,11 @@ def test_another_set_of_arguments_keeps_what_an_administrator_has_added(grubby):
     assert grubby.cmdline.read_text(encoding="utf-8") == GrubbyModel.LINE + " mitigations=off\n"
 
 
+def stays(file):
+    """Return the note on a file that grubby has made and somebody else has changed."""
+    return f"{file} stays, because it was changed since grubby made it at our change; remove it if nothing needs it"
+
+
 @pytest.mark.parametrize("second_change", [True, False])
 def test_the_root_file_system_that_was_changed_meanwhile_stays(grubby, second_change):
     """Also if a second change of ours came after it, whose result is what the files have at the restore."""
@@ -308,10 +319,60 @@ def test_the_root_file_system_that_was_changed_meanwhile_stays(grubby, second_ch
     if second_change:
         loader.apply(originals, ["nohz=off"], ["quiet"], ours)
         ours = Words(["nohz=off"], ["quiet"])
-    assert loader.restore(originals, ours) == []
+    assert loader.restore(originals, ours) == ([] if grubby.had_cmdline else [stays(grubby.cmdline)])
     wanted = sorted(GrubbyModel.LINE.replace("root=/dev/mapper/rhel-root", "root=UUID=new").split())
     assert [sorted(line.split()) for line in grubby.lines().values()] == [wanted, wanted]
     assert sorted(grubby.cmdline.read_text(encoding="utf-8").split()) == wanted
+
+
+@pytest.mark.parametrize("grubby", ["no defaults"], indirect=True)
+def test_what_grubby_makes_is_removed_at_a_restore(grubby):
+    before, loader = files(grubby), loader_of(grubby)
+    originals = loader.originals()
+    loader.apply(originals, ["rcu_nocbs=all"], ["quiet"], NOTHING)
+    assert grubby.cmdline.exists()
+    loader.apply(originals, ["nohz=off"], [], Words(["rcu_nocbs=all"], ["quiet"]))
+    assert loader.restore(json.loads(json.dumps(originals)), Words(["nohz=off"], [])) == []
+    assert files(grubby) == before
+
+
+@pytest.mark.parametrize("grubby", ["no defaults"], indirect=True)
+def test_a_file_that_grubby_makes_at_a_restore_only_is_removed(grubby):
+    before, loader = files(grubby), loader_of(grubby)
+    originals = loader.originals()
+    loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
+    grubby.cmdline.unlink()
+    assert loader.restore(originals, Words(["rcu_nocbs=all"], [])) == []
+    assert files(grubby) == before
+
+
+@pytest.mark.parametrize("grubby", ["no defaults"], indirect=True)
+def test_a_grubby_that_fails_leaves_no_file_that_it_has_made(grubby):
+    def fail_at_last(command, **options):
+        status, output, errors = grubby(command, **options)
+        if "--update-kernel=ALL" in command:
+            assert grubby.cmdline.exists()
+            return 1, "", "no space left"
+        return status, output, errors
+
+    before, loader = files(grubby), loader_of(fail_at_last)
+    originals = loader.originals()
+    with pytest.raises(BootLoaderError, match="no space left"):
+        loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
+    assert files(grubby) == before
+
+
+@pytest.mark.parametrize("grubby", ["quoted"], indirect=True)
+def test_a_record_of_an_earlier_version_is_restored(grubby):
+    """It has neither the list of files that grubby has made nor those that do not exist."""
+    before, loader = files(grubby), loader_of(grubby)
+    originals = loader.originals()
+    loader.apply(originals, ["rcu_nocbs=all"], [], NOTHING)
+    del originals["made"]
+    originals["files"] = {path: text for path, text in originals["files"].items() if text is not None}
+    originals["left"] = {path: left for path, left in originals["left"].items() if left != "absent"}
+    assert loader.restore(originals, Words(["rcu_nocbs=all"], [])) == []
+    assert files(grubby) == before
 
 
 def test_an_argument_that_somebody_else_wrote_into_the_defaults_is_named(grubby):
