@@ -62,7 +62,7 @@ options:
   required:
     description:
       - Whether to fail if the host has no supported boot loader and its running kernel does not match the options. If
-        not, RV(notes) says so.
+        not, RV(notes) says so. If it matches, because the arguments were set by hand, there is nothing to say.
     type: bool
     default: true
   running:
@@ -226,7 +226,7 @@ def without_boot_loader(params: dict[str, t.Any], running: str, reason: str = NO
         "entries": [],
         "running": running,
         "reboot_required": False,
-        "notes": [reason],
+        "notes": [reason] if wrong else [],
     }
 
 
