@@ -146,4 +146,9 @@ profiles:
   returned: in check mode
   type: list
   elements: str
+plans:
+  description: Private. For each hypervisor the plan of its ramps, as far as it is known. Empty if the density is
+    finished.
+  returned: in check mode
+  type: dict
 """

@@ -49,7 +49,7 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Checks the plan, and starts nothing.
+    description: Checks the plan, and that no other program has a port of its servers, and starts nothing.
   diff_mode:
     support: none
     description: There are no settings to compare on the host.
@@ -108,6 +108,7 @@ def main() -> None:
     try:
         plan = checked({**module.params["plan"], "password": module.params["password"]})
         if module.check_mode:
+            session.check(plan)
             module.exit_json(changed=False)
         job = session.launch(plan)
     except (SettingError, BudgetError, LockError, ServerError, VmHostError) as error:

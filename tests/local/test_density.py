@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -97,12 +98,48 @@ def test_ctrl_c_restores_and_the_same_command_continues_with_the_next_ramp(fleet
     assert len(document(fleet)["arms"][0]["rounds"]) == 2
 
 
-def test_a_mistake_is_refused_before_anything_is_touched(fleet, small):
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({}, "profiles: no name is given; it must be names, separated by commas"),
+        ({"profiles": "dram,turbo"}, "'turbo', but there is no such profile. Allowed: dram, "),
+        (
+            {"profiles": "dram", "density_rounds": 0},
+            "density_rounds: 0 is out of range; it must be a whole number from 1 to 100",
+        ),
+        (
+            {"profiles": "dram", "density_max": 9},
+            "density_max: 9 is out of range; it must be from 1 to 8, the hosts of",
+        ),
+    ],
+    ids=["no profiles", "misspelt", "rounds", "servers"],
+)
+def test_a_mistake_is_refused_before_the_site_is_checked(fleet, small, given, message):
     inventory, variables = small
-    given = variables(profiles="dram", density_max=9)
-    outcome = fleet.run_playbook("-e", given, playbook="density", inventory=inventory)
-    message = "density_max: 9 is out of range; it must be from 1 to 8, the hosts of"
-    assert outcome.status != 0 and message in " ".join(outcome.output.split()), outcome.output
+    outcome = fleet.run_playbook("-e", variables(site_check=True, **given), playbook="density", inventory=inventory)
+    assert_refused_at_once(fleet, outcome, message)
+
+
+def test_a_port_that_is_taken_is_refused_before_the_site_is_checked(fleet, small):
+    inventory, variables = small
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        # All but the first have ports far from it.
+        ports = (
+            f"{{{{ {port} if inventory_hostname == 'redis1' else {free_ports(10)} + (inventory_hostname[5:] | int) }}}}"
+        )
+        given = variables(profiles="dram", site_check=True, latency_benchmark_port=ports)
+        outcome = fleet.run_playbook("-e", given, playbook="density", inventory=inventory)
+    message = (
+        f"port {port} (latency_benchmark_port of redis1) is taken by another program; stop it, or set another port"
+    )
+    assert_refused_at_once(fleet, outcome, message)
+
+
+def assert_refused_at_once(fleet, outcome, message):
+    """Assert that the last line is about a mistake, and that it came before the check of the site."""
+    assert outcome.status != 0 and message in outcome.output.strip().splitlines()[-1], outcome.output
+    assert "steady enough" not in outcome.output and "Install the client" not in outcome.output, outcome.output
     assert not (fleet.results / "small").exists()
 
 

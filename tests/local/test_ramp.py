@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, session
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import ServerError
 
 from . import test_charged_dram
 from .conftest import free_ports, wait_for
@@ -375,9 +376,20 @@ def test_a_killed_conductor_takes_its_servers_with_it_and_the_next_one_removes_t
     assert second.end()["kind"] == "does_not_fit" or second.windows()
 
 
-def test_a_port_that_is_taken_is_an_error_that_names_it(ramp, fleet):
+@pytest.mark.parametrize("late", [False, True])
+def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(ramp, fleet, monkeypatch, late):
+    """At the launch, and if somebody takes it after that."""
     fleet.add("other")
     port = fleet.servers["other"].port
-    found = ramp(servers=1, sizes=[1], references=0, more=[{"name": "reference", "port": port}])
-    end = found.end()
-    assert end["kind"] == "error" and "reference" in end["message"] and str(port) in end["message"]
+    more = {"servers": 1, "sizes": [1], "references": 0, "more": [{"name": "reference", "port": port}]}
+    if late:
+        monkeypatch.setattr(session, "refuse_taken_ports", lambda plan: None)
+        end = ramp(**more).end()
+        assert end["kind"] == "error"
+        message = end["message"]
+    else:
+        with pytest.raises(ServerError) as refused:
+            ramp(**more)
+        message = str(refused.value)
+    assert f"port {port} (of reference; references have the ports after the highest" in message
+    assert message.endswith(" is taken by another program; stop it, or set another port")

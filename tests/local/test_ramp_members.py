@@ -7,10 +7,13 @@ import signal
 import socket
 import types
 
+import pytest
+
 from ansible_collections.memstretch.density.plugins.module_utils.host import children
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import members
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.clients_lease import ClientsLease
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import ServerError
 
 from .conftest import free_ports, wait_for
 from .test_ramp import BUDGET, LOAD, answers
@@ -34,5 +37,11 @@ def test_who_takes_a_port_learns_no_password_of_another_server(client, tmp_path)
                 password = next(word for word in caught.recv(1000).split() if len(word) == 32)
                 stranger.sendall(b"AUTH %s\r\n" % password)
                 assert stranger.recv(100).startswith(b"-WRONGPASS")
+            wait_for("the end of the Redis without a port", taken.redis.ended)
+            victim.refuse_taken_port()
+            with pytest.raises(
+                ServerError, match=rf"^port {ports['taken']} \(latency_benchmark_port of taken\) is taken"
+            ):
+                taken.refuse_taken_port()
         finally:
             children.end([victim.redis, taken.redis], signal.SIGKILL, 2)

@@ -83,16 +83,23 @@ def wait_for(descriptor: int, deadline: float, subject: str) -> None:
     """Lock an open file. Raises LockError if another process has it until the deadline (of the monotonic clock)."""
     started = time.monotonic()
     while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock_if_free(descriptor):
             return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise LockError(
-                    f"{subject} has been in use for {time.monotonic() - started:.0f} s by {holder(descriptor)}. Wait "
-                    "until that ends, then run the same command again"
-                ) from None
-            time.sleep(_POLL_S)
+        if time.monotonic() > deadline:
+            raise LockError(
+                f"{subject} has been in use for {time.monotonic() - started:.0f} s by {holder(descriptor)}. Wait "
+                "until that ends, then run the same command again"
+            )
+        time.sleep(_POLL_S)
+
+
+def lock_if_free(descriptor: int) -> bool:
+    """Lock an open file if no other process has it; return whether that is so."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def holder(descriptor: int) -> str:

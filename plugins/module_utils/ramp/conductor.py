@@ -510,12 +510,13 @@ class Conductor:
         for member in self._members + self._filling + self._references:
             if not member.redis.ended():
                 member.check()
-            elif member in self._references:
+                continue
+            member.refuse_taken_port()  # somebody has taken it since the launch
+            if member in self._references:
                 raise ServerError(f"{member.name}, which is outside of the budget: {self._kernel_words(member)}")
-            elif member.is_newcomer:
+            if member.is_newcomer:
                 raise _NewcomerKilledError(member)
-            else:
-                raise _Ended(KILLED, len(self._members), member.name, self._why(member))
+            raise _Ended(KILLED, len(self._members), member.name, self._why(member))
 
     def _lapsed(self) -> bool:
         """Return whether the controller has not touched its lease for too long. Only a change of its time counts."""

@@ -188,7 +188,7 @@ class Container:
     """
 
     def __init__(self, server: Server, plan: Plan, group: groups.RampGroup, prefix: str) -> None:
-        self._server, self._group, self._prefix = server, group, prefix
+        self._server, self._plan, self._group, self._prefix = server, plan, group, prefix
         self._began = time.monotonic()
         self.name, self.pid = name_of(server.port), 0
         self.login = Login(("127.0.0.1", server.port), secrets.token_hex(16))
@@ -211,7 +211,7 @@ class Container:
             return False
         if self.start.status != 0:
             raise ServerError(f"{self._server.name}: podman cannot start its container: {self.start.says()}")
-        return is_ready(self._server.name, self.login, waited, self.says)
+        return is_ready(self._server, self._plan, self.login, waited, self.says)
 
     def ended(self) -> bool:
         """Return whether its Redis has ended."""

@@ -19,7 +19,12 @@ from ansible_collections.memstretch.density.plugins.module_utils.ramp import con
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.clients_lease import ClientsLease
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.groups import RampGroup
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan, Server
-from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import Instance, Login, ServerError
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import (
+    Instance,
+    Login,
+    ServerError,
+    port_is_taken,
+)
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.client import plain
 
 # The client reports so many seconds at a time, from whole seconds of the clock on.
@@ -29,6 +34,8 @@ _CONNECT_S = 0.25
 # A client that loses its server ends so much before the server at most.
 _ENDS_TOO_S = 1.0
 _END_SECONDS = 2.0
+# What Redis prints if it cannot have its port.
+_NO_PORT = "Address already in use"
 _STARTED_AT = re.compile(rb'"started_at":(\d+\.\d+)')
 
 # What the client calls the three bounds, and what the record of a ramp does.
@@ -156,6 +163,13 @@ class Member:
         if self.client and self._outlives(self.client):
             why = why_ended(self.report() or {}, self.client.says(), self._shared.lease)
             raise ServerError(f"the client of {self.name} has ended: {why}")
+
+    def refuse_taken_port(self) -> None:
+        """Raise ServerError if it has ended because another program has its port."""
+        if self.joined or self.server.address or self.redis.was_killed:
+            return
+        if _NO_PORT in self.redis.says():
+            raise ServerError(port_is_taken(self.server, self._shared.plan))
 
     def _outlives(self, child: Child) -> bool:
         """Return whether the server goes on although its fill or its client has ended.

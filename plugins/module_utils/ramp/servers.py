@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import socket
 import time
 import typing as t
 
@@ -17,6 +19,8 @@ from ansible_collections.memstretch.density.plugins.module_utils.redis.connectio
 
 # On full CPUs a process needs more than half a minute until it answers.
 _READY_SECONDS = 120.0
+# The servers of a conductor that was killed end within this time.
+_PORT_SECONDS, _PORT_POLL_S = 5.0, 0.1
 
 
 class ServerError(Exception):
@@ -28,6 +32,47 @@ class Login(t.NamedTuple):
 
     address: tuple[str, int]
     password: str
+
+
+def refuse_taken_ports(plan: Plan) -> None:
+    """Raise ServerError if another program has the port of a server that would start on this machine."""
+    deadline = time.monotonic() + _PORT_SECONDS
+    taken = [server for server in (*plan.servers, *plan.references) if not server.address]
+    while True:
+        taken = [server for server in taken if _is_taken(server.port)]
+        if not taken:
+            return
+        if time.monotonic() > deadline:
+            raise ServerError(port_is_taken(taken[0], plan, len(taken) - 1))
+        time.sleep(_PORT_POLL_S)
+
+
+def port_is_taken(server: Server, plan: Plan, more: int = 0) -> str:
+    """Return the text of an error: another program has the port of a server.
+
+    Args:
+        server: of the plan.
+        plan: of the ramp.
+        more: so many other ports of the ramp are taken, too.
+    """
+    option = f"latency_benchmark_port of {server.name}"
+    if server in plan.references:
+        option = f"of {server.name}; references have the ports after the highest latency_benchmark_port"
+    if more:
+        others = f"{more} other port{'s' if more > 1 else ''} of the ramp"
+        return f"port {server.port} ({option}) and {others} are taken by other programs; stop them, or set other ports"
+    return f"port {server.port} ({option}) is taken by another program; stop it, or set another port"
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        # As Redis does: connections that have just ended do not keep a port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+        return False
 
 
 def answers(login: Login, seconds: float) -> bool:
@@ -44,11 +89,12 @@ def answers(login: Login, seconds: float) -> bool:
         return False
 
 
-def is_ready(name: str, login: Login, waited: float, says: t.Callable[[], str]) -> bool:
+def is_ready(server: Server, plan: Plan, login: Login, waited: float, says: t.Callable[[], str]) -> bool:
     """Return whether a server that was started on this machine answers.
 
     Args:
-        name: of the server.
+        server: of the plan.
+        plan: of the ramp.
         login: its own.
         waited: seconds since its start.
         says: returns what it printed.
@@ -62,9 +108,9 @@ def is_ready(name: str, login: Login, waited: float, says: t.Callable[[], str]) 
     except Refused as refused:
         # Nobody else may answer in its place: Redis itself ends if its port is taken.
         if waited > 1:
-            raise ServerError(f"{name}: port {login.address[1]} is another server's: {refused}") from None
+            raise ServerError(f"{refused}: {port_is_taken(server, plan)}") from None
     if waited > _READY_SECONDS:
-        raise ServerError(f"{name} has not answered within {_READY_SECONDS:g} s: {says()}")
+        raise ServerError(f"{server.name} has not answered within {_READY_SECONDS:g} s: {says()}")
     return False
 
 
@@ -82,7 +128,7 @@ class Instance(Child):
     """
 
     def __init__(self, server: Server, plan: Plan, entry: str, prefix: str) -> None:
-        self._name, self._began = server.name, time.monotonic()
+        self._server, self._plan, self._began = server, plan, time.monotonic()
         # Whoever has taken its port before it is told this password, so no other server may have the same.
         self.login = Login(("127.0.0.1", server.port), secrets.token_hex(16))
         super().__init__(
@@ -102,7 +148,7 @@ class Instance(Child):
         Raises:
             ServerError: it does not within a long time, or somebody else does.
         """
-        return is_ready(self._name, self.login, time.monotonic() - self._began, self.says)
+        return is_ready(self._server, self._plan, self.login, time.monotonic() - self._began, self.says)
 
     def how(self) -> str:
         """Return how it ended."""

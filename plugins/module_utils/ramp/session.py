@@ -26,10 +26,11 @@ import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
-from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock, wait_for
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import lock_if_free, open_lock, wait_for
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import containers, groups, vms
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.conductor import LEASE, Conductor, remove
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import Plan
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import refuse_taken_ports
 
 _LOCK = "ramp.lock"
 # The conductor before this one ends as soon as its stream was read.
@@ -45,7 +46,7 @@ def launch(plan: Plan) -> dict[str, t.Any]:
     Raises:
         BudgetError: the plan does not fit the machine's swap or its control groups.
         VmHostError: its VMs do not exist, or run.
-        ServerError: podman or the image of its containers is missing.
+        ServerError: podman or the image of its containers is missing, or the port of a server is taken.
         LockError: another ramp runs on this machine.
     """
     lock = open_lock(os.path.join(private_directory(), _LOCK))
@@ -54,6 +55,7 @@ def launch(plan: Plan) -> dict[str, t.Any]:
         _sweep()
         groups.areas(plan.tier)
         plan = containers.prepared(plan)
+        refuse_taken_ports(plan)
         fleet, outside = vms.groups_of(plan)
         directory = tempfile.mkdtemp(prefix="ramp-", dir=private_directory())
         with open(os.path.join(directory, LEASE), "w", encoding="ascii"):
@@ -61,6 +63,21 @@ def launch(plan: Plan) -> dict[str, t.Any]:
         return {"path": directory, "pid": detach(lambda: _conduct(plan, directory, fleet, outside))}
     finally:
         os.close(lock)  # the conductor has inherited it
+
+
+def check(plan: Plan) -> None:
+    """Check that the servers of a plan can have their ports, long before its launch.
+
+    Raises:
+        ServerError: one is taken.
+    """
+    lock = open_lock(os.path.join(private_directory(), _LOCK))
+    try:
+        # A ramp that has not ended yet, and what a killed one has left, have the same ports. The launch looks again.
+        if lock_if_free(lock) and not _left():
+            refuse_taken_ports(plan)
+    finally:
+        os.close(lock)
 
 
 def _conduct(plan: Plan, directory: str, fleet: groups.RampGroup, outside: groups.RampGroup) -> None:
@@ -74,7 +91,7 @@ def _sweep() -> None:
 
     Its servers and clients have died with it, but no containers and no VMs.
     """
-    left = [group for group in map(groups.ContainerGroup, (groups.FLEET, groups.REFERENCES)) if group.exists()]
+    left = _left()
     if left and containers.is_installed():
         containers.sweep()
     for directory in glob.glob(os.path.join(glob.escape(private_directory()), "ramp-*")):
@@ -82,3 +99,8 @@ def _sweep() -> None:
             remove(directory)
     for group in left:
         group.destroy()
+
+
+def _left() -> list[groups.ContainerGroup]:
+    """Return the control groups of a ramp that are there."""
+    return [group for group in map(groups.ContainerGroup, (groups.FLEET, groups.REFERENCES)) if group.exists()]

@@ -193,9 +193,10 @@ class Daemon:
 
     def _refuse_taken_address(self) -> None:
         # Redis silently takes a unix socket from another server, and the owner of a TCP port would answer in its place.
-        addresses: list[Address] = [self.config.address] if self.config.port else []
-        addresses += [self.config.socket] if self.config.socket else []
-        for address in addresses:
+        addresses: list[tuple[Address, str]] = []
+        addresses += [(self.config.address, "port (redis_port)")] if self.config.port else []
+        addresses += [(self.config.socket, "unixsocket")] if self.config.socket else []
+        for address, option in addresses:
             try:
                 with Connection(address, 2):
                     pass
@@ -203,7 +204,7 @@ class Daemon:
                 continue  # nothing listens there
             raise DaemonError(
                 f"cannot start the server of {self.config.path}: another process already listens on "
-                f"{address_text(address)}; stop it, or choose another port or unixsocket"
+                f"{address_text(address)}; stop it, or set another {option}"
             )
 
     def _launch(self) -> None:

@@ -65,7 +65,9 @@ def work(options: dict[str, t.Any], task: Task) -> dict[str, t.Any]:
         for line in [*_opening(directory, document, machines), *site_check.added(document, options["site"])]:
             Display().display(line)
     if task.check_mode:
-        return {"changed": False, "profiles": [arm.variables["profile"] for arm in arms]}
+        # A finished density starts no server any more.
+        plans = {} if document.get("finished") else {machine.name: machine.plan for machine in machines}
+        return {"changed": False, "profiles": [arm.variables["profile"] for arm in arms], "plans": plans}
     with Sequence(directory, FILE, document, True, quiet=True, sets_up=False) as sequence:
         _Ramps(sequence, arms, machines).run()
     document["finished"] = True

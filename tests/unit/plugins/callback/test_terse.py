@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import types
@@ -15,6 +16,8 @@ from ansible.plugins.loader import callback_loader
 from ansible.utils.context_objects import CLIArgs
 from ansible.utils.display import Display
 
+from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config
+from ansible_collections.memstretch.density.plugins.module_utils.redis.daemon import Daemon, DaemonError
 from ansible_collections.memstretch.density.tests.unit.fixtures.pages import ROOT
 
 from .test_fleet_latency import task_result
@@ -129,6 +132,23 @@ def test_the_last_lines_say_why_and_what_to_do(callback, capsys):
     last = capsys.readouterr().out.splitlines()[-2:]
     assert last[0].startswith("[ERROR]: a: No route to host. Check that the host is on")
     assert last[1] == "[ERROR]: b: port 6379 is taken; choose another"
+
+
+def test_the_last_line_names_a_port_that_is_taken_and_the_option(callback, capsys, tmp_path):
+    """With the real message of the module, as redis_instances returns it."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        (tmp_path / "redis.conf").write_text(f"bind 127.0.0.1\nport {port}\n", encoding="utf-8")
+        daemon = Daemon(Config(str(tmp_path / "redis.conf")), "redis-server", "default", "", 1, "", subprocess.run)
+        with pytest.raises(DaemonError) as refused:
+            daemon.start()
+    callback.v2_runner_on_failed(
+        task_result("b", {"msg": str(refused.value), "failed": True}, "memstretch.density.redis_instances")
+    )
+    callback.v2_playbook_on_stats(failed_stats("b"))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("[ERROR]: b: ") and f"127.0.0.1:{port}; " in last
+    assert last.endswith("; stop it, or set another port (redis_port)")
 
 
 @pytest.mark.parametrize("verbosity, action", [(1, "memstretch.density.solotest"), (0, "ansible.builtin.command")])

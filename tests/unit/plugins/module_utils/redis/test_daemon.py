@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 
 import pytest
 
@@ -91,3 +92,31 @@ def test_a_slice_is_the_control_group_below_its_parents(write_config, process, t
     assert daemon._cgroup_file() == str(procs)
     monkeypatch.setattr(process, "in_cgroup", lambda group: group == "a.slice/a-b.slice")
     assert daemon.is_in_cgroup(process)
+
+
+def never_called(*_arguments, **_options):
+    raise AssertionError("a Redis was started")
+
+
+def test_a_port_that_is_taken_is_refused_with_what_to_do_before_anything_is_started(write_config):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        config = write_config(port=port)
+        with pytest.raises(DaemonError) as refused:
+            Daemon(config, "redis-server", "default", "", 1, "", never_called).start()
+    assert str(refused.value) == (
+        f"cannot start the server of {config.path}: another process already listens on 127.0.0.1:{port}; stop it, or "
+        "set another port (redis_port)"
+    )
+
+
+def test_a_unix_socket_that_is_taken_is_refused_with_what_to_do(write_config, tmp_path):
+    path = str(tmp_path / "redis.sock")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(path)
+        other.listen()
+        daemon = Daemon(write_config(port=0, unixsocket=path), "redis-server", "default", "", 1, "", never_called)
+        with pytest.raises(
+            DaemonError, match=f"already listens on unix socket {path}; stop it, or set another unixsocket$"
+        ):
+            daemon.start()
