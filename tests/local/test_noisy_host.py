@@ -65,6 +65,19 @@ def own_redis(host: NoisyHost, path: pathlib.Path) -> dict[str, t.Any]:
     }
 
 
+def test_a_password_that_is_typed_tunes_a_noisy_host(
+    noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path
+) -> None:
+    """With -K on a terminal, in check mode."""
+    del noisy_host.variables["ansible_become_password"]
+    profile = f"profile={unchanged(tmp_path / 'unchanged.yml')}"
+    command = fleet.command("tune", "-K", "--check", "-e", profile, inventory=inventory(noisy_host, fleet))
+    status, output = on_a_terminal(command, fleet.environment, "BECOME password: ", PASSWORD)
+    assert status == 0, output
+    assert re.search(r"noisy +: ok=[1-9]\d* .*unreachable=0 +failed=0", output), output
+    assert PASSWORD not in output
+
+
 @pytest.mark.long
 def test_a_whole_run_on_a_noisy_host(noisy_host: NoisyHost, fleet: LocalFleet, tmp_path: pathlib.Path) -> None:
     profile = f"profile={unchanged(tmp_path / 'unchanged.yml')}"
@@ -91,6 +104,7 @@ OTHERS = {
     "headroom": {},
     "memory_bandwidth": {},
     "plan": {"profiles": "dram"},
+    "study": {"profiles": "dram,dram_2018", "site_check": False},
     "throughput": {"throughput_rounds": 1, "throughput_benchmark_data": "1M", "redis_supervisor": "daemon"},
     "writeback": {},
 }
