@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import pathlib
+import re
+import shutil
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -14,8 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 
 
+def text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
 def document(path: str):
-    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+    return yaml.safe_load(text(path))
 
 
 @pytest.mark.parametrize(("group", "fragment"), [("results", "results_dir"), ("records", "recorded_change")])
@@ -48,3 +56,23 @@ def test_galaxy_finds_the_collection_by_the_words_that_people_search_for():
     assert {"swap", "zram", "zswap", "overcommit", "numa", "cxl", "libvirt", "kvm", "tuning"} <= set(tags)
     assert len(tags) <= 20, "Galaxy takes no more"
     assert all(tag.isalnum() and tag == tag.lower() for tag in tags), "nor others than these"
+
+
+def test_the_changelog_of_each_release_fits_a_page():
+    """A page of paper has 60 lines of 100 characters."""
+    _title, *parts = re.split(r"^v(\d+\.\d+\.\d+)\n=+\n", text("CHANGELOG.rst"), flags=re.MULTILINE)
+    lines = {
+        release: sum(max(1, -(-len(line) // 100)) for line in notes.splitlines())
+        for release, notes in zip(parts[::2], parts[1::2])
+    }
+    assert lines and {release: count for release, count in lines.items() if count > 60} == {}
+
+
+def test_the_changelog_is_what_its_tool_writes_for_the_version_of_the_collection(tmp_path):
+    newest = max(document("changelogs/changelog.yaml")["releases"], key=lambda each: [*map(int, each.split("."))])
+    assert newest == document("galaxy.yml")["version"]
+    shutil.copytree(ROOT / "changelogs", tmp_path / "changelogs", ignore=shutil.ignore_patterns(".plugin-cache.yaml"))
+    shutil.copy(ROOT / "galaxy.yml", tmp_path)
+    tool = pathlib.Path(sys.executable).parent / "antsibull-changelog"
+    subprocess.run([tool, "generate"], cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "CHANGELOG.rst").read_text(encoding="utf-8") == text("CHANGELOG.rst")
