@@ -14,6 +14,7 @@ from synthetic_throughput import study
 
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import answer as density_answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.density import page as density_page
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.together import OfMachine, publish_all
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import answer as headroom_answer
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import publish as publish_headroom
 from ansible_collections.memstretch.density.plugins.plugin_utils.report import experiments, html
@@ -109,7 +110,23 @@ def headroom(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def pages(fleet, comparison, throughput, ramps, headroom):
+def together(tmp_path_factory):
+    """The page of a density of two machines."""
+    place = RunDirectory(str(tmp_path_factory.mktemp("together")), "density-1")
+    place.make()
+    found = {}
+    for name, middle in (("hypervisor-with-a-long-name-1", 20.5), ("kvm2", 28.5)):
+        machine = RunDirectory(place.path, name)
+        machine.make()
+        ramps_of = [*dram((1, 2, 3)), *tier("zram", (1, 2, 3), middle)]
+        judged = density_answer.answer(definition(["dram", "zram"], on=name), ramps_of)
+        found[name] = OfMachine(machine, {**judged, "id": name, "created_at": 1.0})
+    publish_all(place, {"id": "density-1", "created_at": 1.0}, found, lambda line: None)
+    return pathlib.Path(place.file("index.html"))
+
+
+@pytest.fixture(scope="session")
+def pages(fleet, comparison, throughput, ramps, headroom, together):
     """A page of each kind, by the kind."""
     return {
         "run": fleet / "report.html",
@@ -118,4 +135,5 @@ def pages(fleet, comparison, throughput, ramps, headroom):
         "density": ramps[0],
         "experiments": throughput,
         "headroom": headroom,
+        "machines": together,
     }

@@ -7,13 +7,14 @@ import re
 
 import pytest
 
-KINDS = ["run", "comparison", "density", "experiments", "headroom", "index"]
+KINDS = ["run", "comparison", "density", "experiments", "headroom", "machines", "index"]
 CHARTS = {
     "run": ["percentiles", "hosts", "heat", "time"],
     "comparison": ["ratios", "percentiles"],
     "density": ["ramps"],
     "experiments": ["throughput_benchmark-curve"],
     "headroom": ["headroom-0-ages", "headroom-1-ages"],
+    "machines": [],
     "index": [],
 }
 UNITS = re.compile(r"µs|\bms\b|\bs\b|%|×|\bMi?B\b|per second|hosts in the fleet")
@@ -64,6 +65,37 @@ return [...document.querySelectorAll('a[href], select, summary, button, input, [
   .filter(e => e.getClientRects().length && getComputedStyle(e).visibility !== 'hidden');
 """
 
+OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
+
+# Texts that are cut: beyond the screen, beyond what an ancestor shows, or wider than their element. Those that can be
+# scrolled to are none.
+CUT = """
+const scrolls = '.scroll, pre, script, style, noscript, option, .skip, svg [clip-path]';
+const cut = [];
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (texts.nextNode()) {
+  const e = texts.currentNode.parentElement, text = texts.currentNode.textContent.trim().slice(0, 60);
+  if (!text || e.closest(scrolls) || !e.checkVisibility({visibilityProperty: true})) continue;
+  let [left, right] = [0, innerWidth];
+  for (let each = e; each && each !== document.body; each = each.parentElement) {
+    if (getComputedStyle(each).overflowX === 'visible') continue;
+    const box = each.getBoundingClientRect();
+    [left, right] = [Math.max(left, box.left), Math.min(right, box.right)];
+  }
+  const range = document.createRange();
+  range.selectNodeContents(texts.currentNode);
+  if ([...range.getClientRects()].some(each => each.left < left - 1 || each.right > right + 1)) cut.push(text);
+  if (e instanceof HTMLElement && e.clientWidth && e.scrollWidth > e.clientWidth) cut.push(text);
+}
+for (const e of document.querySelectorAll('select')) {
+  const shown = e.offsetWidth;
+  e.style.maxWidth = 'none';
+  if (e.offsetWidth > shown) cut.push(e.id);
+  e.style.maxWidth = '';
+}
+return cut;
+"""
+
 
 @pytest.fixture(params=KINDS)
 def kind(request):
@@ -82,15 +114,54 @@ def test_a_page_has_its_answer_first_and_requests_nothing(browser, pages, kind, 
     ), "wider than its screen"
 
 
-@pytest.mark.parametrize(("width", "height", "lowest"), [(1280, 900, 600), (400, 844, 720)])
+SCREENS = pytest.mark.parametrize(("width", "height", "lowest"), [(1280, 900, 600), (400, 844, 720)])
+
+
+def ends(browser, selector):
+    """Return where the first element of a selector begins and ends on the screen, in pixels; None if there is none."""
+    return browser.driver.execute_script(
+        "const found = document.querySelector(arguments[0])?.getBoundingClientRect();"
+        "return found && [found.top, found.bottom]",
+        selector,
+    )
+
+
+@SCREENS
 def test_the_first_screen_has_the_answer_and_the_chart(browser, pages, kind, width, height, lowest):
     """What follows, such as how to read the chart, must not push it below."""
     browser.emulate(width, height)
     browser.open(pages[kind])
-    top = "const found = document.querySelector(arguments[0]); return found && found.getBoundingClientRect().top"
-    assert browser.driver.execute_script(top, "h1") < 100
-    chart = browser.driver.execute_script(top, ".chart svg")
-    assert (chart is None) == (not CHARTS[kind]) and (chart is None or chart < lowest)
+    assert ends(browser, "h1")[0] < 100
+    chart = ends(browser, ".chart svg")
+    assert (chart is None) == (not CHARTS[kind]) and (chart is None or chart[0] < lowest)
+
+
+@SCREENS
+@pytest.mark.parametrize("page", ["run", "comparison", "headroom", "machines"])
+def test_the_first_screen_is_sentence_verdict_chart(browser, pages, page, width, height, lowest):
+    browser.emulate(width, height)
+    browser.open(pages[page])
+    sentence, verdict = ends(browser, "h1"), ends(browser, "header .verdict, header .tag")
+    assert sentence[1] <= verdict[0] < verdict[1]
+    assert verdict[1] <= (ends(browser, ".chart svg") or ends(browser, "main"))[0] < lowest
+
+
+def test_no_text_is_cut_on_a_phone(browser, pages, kind):
+    browser.emulate(400, 844)
+    browser.open(pages[kind])
+    browser.driver.execute_script(OPEN_ALL)
+    assert browser.driver.execute_script(CUT) == []
+
+
+def test_the_reasons_of_a_verdict_can_be_opened_on_a_phone(browser, pages):
+    browser.emulate(400, 844)
+    browser.open(pages["run"])
+    why = browser.driver.find_element("css selector", "header summary")
+    reasons = browser.driver.find_elements("css selector", "header .reasons li")
+    assert why.text == f"Why: {len(reasons)} reasons" and not reasons[0].is_displayed()
+    why.click()
+    assert all(each.is_displayed() and "vm0007" in each.text for each in reasons)
+    assert browser.driver.execute_script(CUT) == []
 
 
 def test_every_axis_has_labels_and_units(browser, pages, kind, look):
@@ -201,7 +272,7 @@ def test_everything_can_be_reached_and_operated_with_the_keyboard(browser, pages
         before = details.get_attribute("open")
         summary.send_keys("\ue007")
         assert details.get_attribute("open") != before
-    browser.driver.execute_script("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    browser.driver.execute_script(OPEN_ALL)
     wanted = browser.driver.execute_script(OPERABLE)
     active = browser.driver.find_element("css selector", ".skip")
     browser.driver.execute_script("arguments[0].focus()", active)
@@ -244,6 +315,21 @@ def test_the_slider_of_the_time_keeps_three_labels(browser, pages):
     )
     axis = next(each for each in browser.driver.execute_script(AXES, "time") if each["name"] == "time under load")
     assert axis["labels"] == ["3 s", "3.5 s", "4 s", "4.5 s", "5 s", "5.5 s"]
+
+
+def test_the_page_of_several_machines_leads_to_theirs(browser, pages, together):
+    browser.emulate()
+    browser.open(pages["machines"])
+    assert browser.driver.find_element("tag name", "h1").text.startswith(
+        "Together, the 2 machines carry: DRAM alone 20"
+    )
+    tags = [each.text for each in browser.driver.find_elements("css selector", "header .tag")]
+    assert tags[0] == "20" and len(tags) == 2
+    browser.driver.find_element("partial link text", "On kvm2, ").send_keys("\ue007")
+    assert browser.driver.current_url == (together.parent / "kvm2" / "density.html").resolve().as_uri()
+    browser.driver.find_element("link text", "All results").send_keys("\ue007")
+    browser.driver.find_element("link text", "All results").send_keys("\ue007")
+    assert browser.driver.current_url == (together.parents[1] / "index.html").resolve().as_uri()
 
 
 def test_the_index_leads_to_the_pages(browser, pages):

@@ -54,6 +54,8 @@ def publish_all(
     directory.write_json("density.json", document)
     directory.write_text("density.txt", "\n".join([*lines, total]) + "\n")
     index.enter(directory, index.FILE, document["created_at"], total, publish.badges(document["together"]))
+    # The page of the machines has this answer on top.
+    index.write(directory.path)
     say("")
     for line in [*lines, "", total]:
         say(line)

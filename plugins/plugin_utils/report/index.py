@@ -122,11 +122,15 @@ def enter(
 
 
 def write(results_dir: str) -> None:
-    """Write the index of a directory of results. A file of that name that is not an index is left alone."""
+    """Write the index of a directory of results. A file of that name that is not an index is left alone.
+
+    The directory may be a result itself, with those of its machines in it. Then its answer is the headline.
+    """
     place = RunDirectory(*os.path.split(results_dir))
     with locked(f"the index of {os.path.realpath(results_dir)}"):
         if _may_write(place.file(FILE)):
-            place.write_text(FILE, page(rows(results_dir)))
+            own = _row(place)
+            place.write_text(FILE, page(rows(results_dir), own if own and own.page else None))
 
 
 def _may_write(path: str) -> bool:
@@ -190,15 +194,17 @@ def _parent(row: Row, found: t.Mapping[str, Row]) -> Row | None:
     return next((found[name] for name in names if name in found and found[name].kind in _WITH_RUNS), None)
 
 
-def page(results: t.Sequence[Row]) -> str:
-    """Return the page with all results."""
+def page(results: t.Sequence[Row], own: Row | None = None) -> str:
+    """Return the page with all results; below the answer of the result that they are parts of, if there is one."""
     kinds = collections.Counter(row.kind for row in results)
+    numbers = ", ".join(_number(count, kind) for kind, count in kinds.most_common())
     return html.render(
         "index.html.j2",
         {"kind": "index"},
         [],
         charts=False,
-        headline=f"All results: {', '.join(_number(count, kind) for kind, count in kinds.most_common()) or 'none yet'}",
+        headline=own.headline if own else f"All results: {numbers or 'none yet'}",
+        own=own,
         rows=results,
         colours=COLOURS,
     )

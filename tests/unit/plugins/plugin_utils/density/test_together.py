@@ -141,7 +141,7 @@ def test_each_machine_has_its_page_and_the_whole_an_index(two, tmp_path):
     row = json.loads((tmp_path / "density-1" / "headline.json").read_text("utf-8"))
     assert row["verdicts"] == [["dram", "20"], ["zram", str(totals(two))]]
     below = (tmp_path / "density-1" / "index.html").read_text("utf-8")
-    assert "kvm1/density.html" in below and "kvm2/density.html" in below
+    assert "kvm1/density.html" in below and "kvm2/density.html" in below and f"<h1>{said(two)}</h1>" in below
 
 
 @pytest.mark.parametrize(("flags", "badge"), [({}, "40"), ({"at_least": True}, "≥ 40"), ({"at_most": True}, "≤ 40")])
