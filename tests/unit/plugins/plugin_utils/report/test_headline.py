@@ -83,6 +83,16 @@ def test_a_run_has_its_verdict_with_the_figure_that_decides(found, sentence):
     assert headline.run(found).replace("\u00a0", " ") == sentence
 
 
+@pytest.mark.parametrize(
+    "average, share",
+    [(20, "240 µs, far below what is allowed"), (999_000, "far below what"), (1_000_000, "1 % of the 100,000,000 µs")],
+)
+def test_a_figure_far_below_a_wide_limit_is_never_0_percent_of_it(average, share):
+    wide = {**summary("pass", cell("pass", (average, 240))), "slo": dict.fromkeys(SLO, 100_000_000)}
+    said = headline.run(wide).replace("\u00a0", " ")
+    assert share in said and " 0 %" not in said
+
+
 def row(run_id, influence, ratio, interval=None, valid=True):
     return {
         "run_id": run_id,
