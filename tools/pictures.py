@@ -4,7 +4,7 @@
 """Draw the pictures of docs/images again: make pictures.
 
 A picture of a chart is what a headless Chromium shows of a page that is made from a kept result, or from synthetic
-runs. It holds the name of its source, and the checksum of a kept result, so that a test notices a stale one.
+runs. It holds the name of its source, its title, and the checksum of a kept result, so that a test notices a stale one.
 tools/diagrams.py has the diagrams.
 """
 
@@ -25,6 +25,8 @@ from diagrams import DIAGRAMS, svg
 sys.path += [
     str(Path(__file__).resolve().parents[1] / each) for each in (".ansible/collections", "tests", "tests/report")
 ]
+from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.density import sentence
 from ansible_collections.memstretch.density.plugins.plugin_utils.density.page import page
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.comparison_page import (
     comparison_page,
@@ -37,22 +39,33 @@ from ansible_collections.memstretch.density.plugins.plugin_utils.study.compariso
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 # Keys of a text in a PNG.
-SOURCE, CHECKSUM = "Source", "Source SHA-256"
+SOURCE, CHECKSUM, TITLE = "Source", "Source SHA-256", "Title"
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # Pixels of the page, and of the picture for each of these.
 WIDTH, HEIGHT, SCALE = 960, 900, 1.5
 
-# Where a part of a page is; a title is put above it.
+# Where a part of a page is; a title and smaller words are put above it.
 _PLACE = """
 const part = document.getElementById(arguments[0]);
-const title = document.createElement('p');
+const heading = document.createElement('div'), title = document.createElement('p'), words = document.createElement('p');
+heading.style = 'padding: 8px';
 title.textContent = arguments[1];
-title.style = 'margin: 0; padding: 8px; font-weight: 600';
-part.before(title);
-const above = title.getBoundingClientRect(), below = part.getBoundingClientRect();
+title.style = 'margin: 0; font-size: 18px; font-weight: 600';
+words.textContent = arguments[2];
+words.style = 'margin: 0; font-size: 13px';
+heading.append(title, words);
+part.before(heading);
+const above = heading.getBoundingClientRect(), below = part.getBoundingClientRect();
 return {x: above.x + scrollX, y: above.y + scrollY, width: below.width, height: below.bottom - above.top,
-        scale: arguments[2]};
+        scale: arguments[3]};
 """
+
+
+class Heading(t.NamedTuple):
+    """What stands above a picture: its message, and what was measured, if it was."""
+
+    title: str
+    words: str = ""
 
 
 class Picture(t.NamedTuple):
@@ -63,14 +76,14 @@ class Picture(t.NamedTuple):
         kept: whether that is a kept result, whose change makes the picture stale.
         page: a function that returns the page as HTML, from its source.
         part: the HTML identifier of the part.
-        title: the text above it.
+        heading: a function that returns the text above it, from its source.
     """
 
     source: str
     kept: bool
     page: t.Callable[[Path], str]
     part: str
-    title: str
+    heading: t.Callable[[Path], Heading]
 
 
 def _synthetic_comparison(_source: Path) -> str:
@@ -85,8 +98,31 @@ def _synthetic_comparison(_source: Path) -> str:
         return comparison_page(json.loads(json.dumps(document)), details)
 
 
+def _synthetic(_source: Path) -> Heading:
+    return Heading("Synthetic example: none of these figures was measured")
+
+
+def _answer(source: Path) -> dict[str, t.Any]:
+    return json.loads(source.read_text(encoding="utf-8"))["density"]
+
+
 def _density(source: Path) -> str:
-    return page(json.loads(source.read_text(encoding="utf-8"))["density"])
+    return page(_answer(source))
+
+
+def _densities(source: Path) -> Heading:
+    """Return how many times as many servers each other profile carries, and under which load and objective."""
+    answer = _answer(source)
+    first, best, *others = answer["arms"]
+    definition = answer["definition"]
+    more = "".join(f", {sentence.name(arm)} {arm['ratio']['ratio']:.1f} times" for arm in others)
+    return Heading(
+        f"{sentence.name(best)} carries {best['ratio']['ratio']:.1f} times as many Redis servers as "
+        f"{sentence.name(first)}{more}",
+        f"{size_text(definition['budget_bytes'])} of DRAM. Values compress 3:1. Each server answers "
+        f"{definition['load']['rate']:g} GETs a second. Objective: at most {definition['objective']['factor']:g} times "
+        "as slow as a server in DRAM. Crosses: a fleet did not fit.",
+    )
 
 
 PICTURES = {
@@ -95,14 +131,14 @@ PICTURES = {
         True,
         _density,
         "chart-ramps",
-        "Redis servers in 256 MiB of DRAM, 3:1, 50 requests/s each; objective: twice as slow as DRAM",
+        _densities,
     ),
     "comparison.png": Picture(
         "tests/synthetic_fleets.py",
         False,
         _synthetic_comparison,
         "chart-ratios",
-        "Synthetic example: none of these figures was measured",
+        _synthetic,
     ),
 }
 
@@ -157,11 +193,12 @@ def main() -> None:
                 path.write_text(picture.page(ROOT / picture.source), encoding="utf-8")
                 browser.emulate(width=WIDTH, height=HEIGHT)
                 browser.open(path)
-                clip = browser.driver.execute_script(_PLACE, picture.part, picture.title, SCALE)
+                heading = picture.heading(ROOT / picture.source)
+                clip = browser.driver.execute_script(_PLACE, picture.part, *heading, SCALE)
                 shot = browser.driver.execute_cdp_cmd(
                     "Page.captureScreenshot", {"captureBeyondViewport": True, "format": "png", "clip": clip}
                 )
-                added = {SOURCE: picture.source}
+                added = {SOURCE: picture.source, TITLE: " ".join(heading).strip()}
                 if picture.kept:
                     added[CHECKSUM] = checksum(picture.source)
                 (IMAGES / name).write_bytes(with_texts(base64.b64decode(shot["data"]), added))

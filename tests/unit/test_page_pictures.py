@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import sys
@@ -28,10 +29,20 @@ def test_no_picture_is_without_a_source():
 def test_a_picture_is_drawn_from_the_source_that_it_names(name):
     picture, texts = pictures.PICTURES[name], pictures.texts(pictures.IMAGES / name)
     assert texts[pictures.SOURCE] == picture.source and (ROOT / picture.source).exists()
+    heading = picture.heading(ROOT / picture.source)
+    assert texts[pictures.TITLE] == " ".join(heading).strip(), "draw it again with make pictures"
     if picture.kept:
         assert texts[pictures.CHECKSUM] == pictures.checksum(picture.source), "draw it again with make pictures"
     else:
-        assert picture.title.startswith("Synthetic example"), "only figures of a kept result were measured"
+        assert heading.title.startswith("Synthetic example"), "only figures of a kept result were measured"
+
+
+def test_the_picture_of_the_density_says_its_message_load_and_objective():
+    picture = pictures.PICTURES["density.png"]
+    zram = json.loads((ROOT / picture.source).read_text(encoding="utf-8"))["density"]["arms"][1]
+    title, words = picture.heading(ROOT / picture.source)
+    assert title.startswith(f"zram carries {zram['ratio']['ratio']:.1f} times as many Redis servers as DRAM alone, ")
+    assert "50 GETs a second" in words and "Objective: at most 2 times as slow as a server in DRAM" in words
 
 
 @pytest.mark.parametrize("name", pictures.DIAGRAMS)
