@@ -12,10 +12,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import groups, session
+from ansible_collections.memstretch.density.plugins.module_utils.ramp.machine import Machine
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.plan import checked
 from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers import ServerError
 
@@ -308,6 +310,21 @@ def test_a_ramp_holds_its_last_size(ramp):
     assert found.end()["kind"] == "hosts"
     kinds = [window["kind"] for window in found.windows()]
     assert kinds[:2] == ["step", "hold"] and set(kinds[1:]) == {"hold"}
+
+
+@pytest.mark.long
+def test_a_conductor_that_is_late_in_a_window_still_shows_life(ramp, monkeypatch):
+    """On full CPUs reading the machine once takes longer than a second, so it never waits for the next one."""
+    read = Machine.moment
+
+    def read_slowly(self):
+        time.sleep(1.2)
+        return read(self)
+
+    monkeypatch.setattr(Machine, "moment", read_slowly)
+    found = ramp(sizes=[2], servers=2, window_seconds=12, lease_seconds=3.0)
+    assert found.end()["kind"] == "hosts"
+    assert [window["n"] for window in found.windows()] == [2]
 
 
 @pytest.mark.long

@@ -465,7 +465,8 @@ class Conductor:
             self._tick(min(left, _TICK_S))
 
     def _wait_until(self, at: float) -> None:
-        """Wait for a time in seconds since 1970."""
+        """Wait for a time in seconds since 1970, and tick at least once: on full CPUs it may be over already."""
+        self._tick(0)
         while (left := at - time.time()) > 0:
             self._tick(min(left, _WINDOW_TICK_S))
 
