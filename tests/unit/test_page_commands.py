@@ -31,10 +31,6 @@ PROFILES = {path.stem for path in ROOT.glob("roles/host_tuning/profiles/*.yml")}
 
 # Commands that are not played, and why.
 LEFT_OUT = {
-    "sed -i 's/release_date: .*/release_date: '\"'\"'$(date +%F)'\"'\"'/' "
-    "changelogs/changelog.yaml": "a shell sets the day",
-    "antsibull-changelog generate": "test_packaging.py does it",
-    "git commit --all --message 'Release 1.0.0'": "changes the repository",
     "git tag --annotate v1.0.0 --message 'memstretch.density 1.0.0'": "changes the repository",
     "git push origin main v1.0.0": "needs the owner's rights",
     "ansible-galaxy collection build": "tests/sanity/galaxy.sh does it",
