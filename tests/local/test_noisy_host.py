@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import pathlib
-import pty
 import re
 import typing as t
 
 import pytest
 from noisy_login import PASSWORD
+from terminal import on_a_terminal
 
-from .conftest import ROOT, SMALL, LocalFleet, free_ports, write_inventory
+from .conftest import SMALL, LocalFleet, free_ports, write_inventory
 from .noisy_host import NoisyHost, noisy_host
 from .other_host import python_with_mounts, without_libvirt
 
@@ -72,7 +70,7 @@ def test_a_password_that_is_typed_tunes_a_noisy_host(
     del noisy_host.variables["ansible_become_password"]
     profile = f"profile={unchanged(tmp_path / 'unchanged.yml')}"
     command = fleet.command("tune", "-K", "--check", "-e", profile, inventory=inventory(noisy_host, fleet))
-    status, output = on_a_terminal(command, fleet.environment, "BECOME password: ", PASSWORD)
+    status, output = on_a_terminal(command, "BECOME password: ", PASSWORD, fleet.environment)
     assert status == 0, output
     assert re.search(r"noisy +: ok=[1-9]\d* .*unreachable=0 +failed=0", output), output
     assert PASSWORD not in output
@@ -135,28 +133,10 @@ def test_a_password_that_is_typed_reaches_the_playbooks_that_a_playbook_runs(
     command = fleet.command(
         "selftest", "-K", "-e", "selftest_checks=clock,budget", inventory=inventory(noisy_host, fleet)
     )
-    status, output = on_a_terminal(command, fleet.environment, "BECOME password: ", PASSWORD)
+    status, output = on_a_terminal(command, "BECOME password: ", PASSWORD, fleet.environment)
     assert status == 0, output
     assert re.search("passed +budget +a limit of 64M", output) and re.search("passed +put_back", output), output
     assert PASSWORD not in output
-
-
-def on_a_terminal(command: list[str], environment: dict[str, str], question: str, answer: str) -> tuple[int, str]:
-    """Run a command on a terminal of its own, answer a question, and return its status and output."""
-    pid, terminal = pty.fork()
-    if not pid:
-        os.chdir(ROOT)
-        os.execve(command[0], command, environment)
-    output = ""
-    with contextlib.suppress(OSError):  # the terminal is gone
-        while found := os.read(terminal, 4096):
-            output += found.decode(errors="replace")
-            if question and question in output:
-                os.write(terminal, f"{answer}\n".encode())
-                question = ""
-    _pid, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(status), output
 
 
 @pytest.mark.long

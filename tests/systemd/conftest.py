@@ -92,6 +92,12 @@ def host(needs_root: None, pytestconfig: pytest.Config) -> t.Iterator[Host]:
         put_back(machine)
 
 
+@pytest.fixture(scope="session")
+def checkout(host: Host) -> pathlib.Path:
+    """Clone this repository there, and return its path there."""
+    return host.machine.clone()
+
+
 def put_back(machine: Machine) -> None:
     """Restore this machine, and remove the other one. What cannot be restored keeps its record, for the next lane."""
     try:

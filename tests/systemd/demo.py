@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import typing as t
 
 import memory_settings
@@ -26,9 +27,8 @@ ANY_MACHINE: dict[str, t.Any] = {
 }
 
 
-def play(host: Host, **variables: t.Any) -> dict[str, t.Any]:
-    """Play the demo, check that it leaves nothing, and return its answer with its C(ramps)."""
-    place = host.machine.clone()
+def play(host: Host, place: pathlib.Path, **variables: t.Any) -> dict[str, t.Any]:
+    """Play the demo in a checkout, check that it leaves nothing, and return its answer with its C(ramps)."""
     before = settings(host)
     demo = f"cd {place} && sudo -S -p '' make demo DEMO='-e {json.dumps(json.dumps({**ANY_MACHINE, **variables}))}'"
     done = host.machine.log_in(demo, TIMEOUT_S)

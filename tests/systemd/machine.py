@@ -294,6 +294,10 @@ class Machine:
         """Clone what is committed here into the home of the user, and return its path there."""
         return bare.clone(self.tree, bare.USER)
 
+    def login(self, command: str) -> list[str]:
+        """Return the command line that runs a command of the user's shell there, on the terminal of its caller."""
+        return [*self._enter(), "runuser", "--login", bare.USER, "--session-command", command]
+
     def log_in(self, command: str, timeout: float) -> subprocess.CompletedProcess[str]:
         """Run a command as the user who has logged in, in a session of systemd, and return it when it has ended.
 

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import pathlib
+
 from . import demo
 from .conftest import Host
 
 
-def test_a_user_with_a_sudo_password_gets_an_answer(host: Host) -> None:
+def test_a_user_with_a_sudo_password_gets_an_answer(host: Host, checkout: pathlib.Path) -> None:
     document = demo.play(
         host,
+        checkout,
         profiles="dram,zram",
         density_once=[],
         density_rounds=1,

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import pathlib
+
 from . import demo
 from .conftest import Host
 
 
-def test_a_user_with_a_sudo_password_gets_the_answer_of_the_readme(host: Host) -> None:
-    document = demo.play(host)
+def test_a_user_with_a_sudo_password_gets_the_answer_of_the_readme(host: Host, checkout: pathlib.Path) -> None:
+    document = demo.play(host, checkout)
     names = [arm["name"] for arm in document["arms"]]
     assert names[0] == "dram" and len(names) > 1
     assert all(arm["density"] for arm in document["arms"])

@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The demo of root on a Debian 13 as it comes: its own kernel and systemd, swap, sudo with a password.
+"""What README offers, on a Debian 13 as it comes: its own kernel and systemd, swap, sudo with a password.
 
 The machine is emulated, since no other has a kernel whose control groups are of version 2 alone. Its latencies mean
-nothing, but the demo must run to its end, name a density, and leave the machine as it was. Takes about half an hour and
+nothing, but the demo must run to its end, name a density, and leave the machine as it was. Takes about an hour and
 needs root. The machine has no network: packages come from a repository on its disk, and Python packages are copied.
 """
 
@@ -21,6 +21,7 @@ import typing as t
 
 import memory_settings
 import pytest
+import readme_commands
 from noisy_login import PASSWORD
 from packaging.requirements import Requirement
 
@@ -67,12 +68,21 @@ def packages() -> tuple[str, ...]:
     return tuple(found.stdout.split())
 
 
-@pytest.fixture
-def machine() -> t.Iterator[Machine]:
-    found = Machine(f"demo-{os.getpid()}")
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Machine]:
+    """A machine with a user who has cloned this repository."""
+    found, directory = Machine(f"demo-{os.getpid()}"), tmp_path_factory.mktemp("machine")
     try:
         image = Image(suite="trixie", include=("git", "make", "python3", "sudo"), offer=packages(), disk=DISK)
-        yield found.start(image, memory=MEMORY_MIB, cpus=CPUS_OF_LONG_RUNS)
+        found.start(image, memory=MEMORY_MIB, cpus=CPUS_OF_LONG_RUNS)
+        run(found, INSTALL, stdin=subprocess.DEVNULL)
+        (directory / "wheels").mkdir()
+        wheels(directory / "wheels")
+        copy(found, directory / "wheels", "/opt/wheels")
+        subprocess.run(["git", "clone", "-q", "--no-local", ROOT, directory / "clone/density"], check=True)
+        copy(found, directory / "clone", f"/home/{USER}")
+        run(found, f"chown -R {USER}: /home/{USER}/density", stdin=subprocess.DEVNULL)
+        yield found
     finally:
         found.remove()
 
@@ -94,6 +104,24 @@ def copy(machine: Machine, directory: pathlib.Path, there: str) -> None:
         run(machine, f"tar -C {there} -xf - --no-same-owner", stdin=packed.stdout)
 
 
+def left_over(machine: Machine) -> str:
+    """Return the files of ours that are still there."""
+    return run(machine, "find /etc /var/lib -name '*memstretch*'", stdin=subprocess.DEVNULL)
+
+
+def log_in(machine: Machine, command: str, output: pathlib.Path) -> tuple[int, str]:
+    """Run a command of the user's shell, whose input has the sudo password, and return its status and output."""
+    login = machine.ssh_command(f"su --login {USER} --command {shlex.quote(command)}")
+    with output.open("w+") as stream:
+        done = subprocess.run(
+            login, input=f"{PASSWORD}\n", text=True, stdout=stream, stderr=subprocess.STDOUT, check=False
+        )
+        stream.seek(0)
+        text = stream.read()
+    sys.stdout.write(text)
+    return done.returncode, text
+
+
 def wheels(directory: pathlib.Path) -> None:
     """Download the Python packages of the demo. The demo compares their hashes."""
     lines = re.findall(
@@ -111,34 +139,30 @@ def wheels(directory: pathlib.Path) -> None:
 
 
 def test_a_user_with_a_sudo_password_gets_an_answer(machine: Machine, tmp_path: pathlib.Path) -> None:
-    run(machine, INSTALL, stdin=subprocess.DEVNULL)
-    (tmp_path / "wheels").mkdir()
-    wheels(tmp_path / "wheels")
-    copy(machine, tmp_path / "wheels", "/opt/wheels")
-    subprocess.run(["git", "clone", "-q", "--no-local", ROOT, tmp_path / "clone/density"], check=True)
-    copy(machine, tmp_path / "clone", f"/home/{USER}")
-    run(machine, f"chown -R {USER}: /home/{USER}/density", stdin=subprocess.DEVNULL)
     before = settings(machine)
 
     demo = f"sudo -S -p '' make demo DEMO={shlex.quote('-e ' + shlex.quote(json.dumps(VARIABLES)))}"
-    login = f"su --login {USER} --command {shlex.quote(f'cd density && {demo}')}"
-    with (tmp_path / "output").open("w+") as output:
-        done = subprocess.run(
-            machine.ssh_command(login),
-            input=f"{PASSWORD}\n",
-            text=True,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-        output.seek(0)
-        text = output.read()
-    sys.stdout.write(text)
-    assert done.returncode == 0, text
+    status, text = log_in(machine, f"cd density && {demo}", tmp_path / "output")
+    assert status == 0, text
     path = f"/home/{USER}/density/results/density-*/density.json"
     document = json.loads(run(machine, f"cat {path}", stdin=subprocess.DEVNULL))
     assert document["restored"], text
     assert [arm["name"] for arm in document["arms"]][:2] == ["dram", "zram"]
     assert all(arm["density"] for arm in document["arms"]), text
     assert settings(machine) == before
-    assert not run(machine, "find /etc /var/lib -name '*memstretch*'", stdin=subprocess.DEVNULL)
+    assert not left_over(machine)
+
+
+def test_an_owner_with_a_sudo_password_gets_an_answer_to_each_command(machine: Machine, tmp_path: pathlib.Path) -> None:
+    status, text = log_in(machine, "cd density && sudo -S -p '' make setup", tmp_path / "output")
+    assert status == 0, text
+    before = settings(machine)
+
+    def on_a_terminal(command: str) -> list[str]:
+        ssh, *rest = machine.ssh_command(f"su --login {USER} --session-command {shlex.quote(command)}")
+        return [ssh, "-tt", *rest]
+
+    outputs = readme_commands.type_all(on_a_terminal, "density")
+    assert re.search(r"kvm01.* (carries|holds|fits|more)", outputs["headroom"]), "this kernel has DAMON"
+    assert settings(machine) == before
+    assert not left_over(machine)
