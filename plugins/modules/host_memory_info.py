@@ -141,8 +141,12 @@ files:
   description: The content of C(/proc/meminfo), and what is below C(/sys/kernel/mm) as lines of name and value.
   returned: O(gather=files)
   type: dict
+swap_drives_unknown:
+  description: Which tools are missing to read the drives, and which packages have them.
+  returned: with O(gather=drives), if they cannot be read
+  type: str
 swap_drives:
-  description: The drives, those without an objection first.
+  description: The drives, those without an objection first; null if they cannot be read.
   returned: O(gather=drives)
   type: list
   elements: dict
@@ -552,14 +556,14 @@ def read_log(after: int | None) -> dict[str, t.Any]:
     return {"position": log.position, **({} if after is None else {"text": "\n".join(log.lines), "lost": log.lost})}
 
 
-def read_drives(module: AnsibleModule) -> list[dict[str, t.Any]]:
-    """Return the drives that could hold swap, and the objections to the others."""
+def read_drives(module: AnsibleModule) -> dict[str, t.Any]:
+    """Return the drives that could hold swap and the objections to the others, or why they cannot be read."""
     if os.geteuid() != 0:
         module.fail_json(msg="gather: drives reads the contents of drives, which needs root; set become: true")
     missing = [tool for tool in ("blkid", "sfdisk", "wipefs") if not module.get_bin_path(tool)]
     if missing:
-        module.fail_json(msg="; ".join(map(lacks, missing)))
-    return candidates(Guard(module.run_command, HostFiles()))
+        return {"swap_drives": None, "swap_drives_unknown": "; ".join(map(lacks, missing))}
+    return {"swap_drives": candidates(Guard(module.run_command, HostFiles()))}
 
 
 def main() -> None:
@@ -580,7 +584,7 @@ def main() -> None:
     if "files" in options["gather"]:
         found["files"] = raw_files()
     if "drives" in options["gather"]:
-        found["swap_drives"] = read_drives(module)
+        found.update(read_drives(module))
     if "record" in options["gather"]:
         found["host_memory"] = gather(module.run_command)
     module.exit_json(changed=False, **found)

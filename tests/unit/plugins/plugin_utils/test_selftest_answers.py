@@ -88,6 +88,7 @@ def test_swap_on_a_drive_is_not_known_without_a_drive():
         ("drives", "passed", {"drives": [{"against": ["it is mounted"]}, {"against": []}]}, True),
         ("drives", "passed", {"drives": [{"against": ["it is mounted"]}]}, False),
         ("drives", "failed", {}, False),
+        ("drives", "skipped", {}, None),  # its tools are missing
     ],
 )
 def test_what_a_check_says_of_a_host(name, result, found, works):
