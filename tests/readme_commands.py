@@ -46,9 +46,10 @@ def type_all(log_in: t.Callable[[str], t.Sequence[str]], place: str) -> dict[str
         program = f".venv/bin/ansible-playbook -K -i hosts.yml memstretch.density.{command}"
         login = log_in(f"cd {place} && {inventory} && {program}")
         status, output = on_a_terminal(login, "BECOME password: ", PASSWORD)
-        assert status == 0, output
+        print(f"$ {program}\n{output}")
+        assert status == 0
         assert PASSWORD not in output
         missing = [text for text in says if text not in output]
-        assert not missing, f"{command} does not say {missing}: {output}"
+        assert not missing, f"{command} does not say {missing}"
         outputs[command.split()[0]] = output
     return outputs
