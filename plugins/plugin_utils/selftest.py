@@ -345,7 +345,7 @@ def _machine(found: _Document) -> str:
     parts = (
         known.get("system"),
         f"Linux {memory['kernel'].get('release')}" if "kernel" in memory else None,
-        f"{cpu.get('online')} CPUs ({cpu.get('model')})" if cpu else None,
+        f"{cpu.get('online')} CPU{'' if cpu.get('online') == 1 else 's'} ({cpu.get('model')})" if cpu else None,
         size_text(size) if size else None,
     )
     return ", ".join(filter(None, parts)) or "unknown"

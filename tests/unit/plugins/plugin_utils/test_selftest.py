@@ -242,12 +242,18 @@ def test_the_file_has_the_machine_but_not_what_identifies_it(host):
     assert "secret=5" not in json.dumps(made)
 
 
+@pytest.mark.parametrize(("online", "words"), [(1, ", 1 CPU ("), (2, ", 2 CPUs (")])
+def test_the_text_counts_the_cpus(host, online, words):
+    host["before"]["cpu"]["online"] = online
+    assert words in selftest.lines("kvm01", host, selftest.judge(host, ALL))[0]
+
+
 def test_the_text_shows_results_and_what_to_do(host):
     host["kvm"] = finding("skipped", "no /dev/kvm", "load kvm_intel", present=False)
     host["drives"] = finding("passed", drives=[{"against": [], "summary": "a | b"}])
     host["budget"] = finding("failed", "no control group")
     text = selftest.lines("kvm01", host, selftest.judge(host, ALL))
-    assert text[0].startswith("Self-test of kvm01: Debian 12, Linux ") and "CPUs" in text[0] and "iB" in text[0]
+    assert text[0].startswith("Self-test of kvm01: Debian 12, Linux ") and "CPU" in text[0] and "iB" in text[0]
     assert text[1].split() == ["passed", "clock", "a", "reason"]
     assert text[3].split(None, 2) == ["skipped", "kvm", "no /dev/kvm"] and text[4].strip() == "-> load kvm_intel"
     assert any(line.startswith("  FAILED   budget") for line in text)
