@@ -163,6 +163,6 @@ def test_an_owner_with_a_sudo_password_gets_an_answer_to_each_command(machine: M
         return [ssh, "-tt", *rest]
 
     outputs = readme_commands.type_all(on_a_terminal, "density")
-    assert re.search(r"kvm01.* (carries|holds|fits|more)", outputs["headroom"]), "this kernel has DAMON"
+    assert "Verdict: safe" in outputs["headroom"], "this kernel has DAMON, and the Redis is small"
     assert settings(machine) == before
     assert not left_over(machine)
