@@ -23,6 +23,7 @@ import os
 import select
 import subprocess
 import time
+import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
 
@@ -67,14 +68,14 @@ class ReclaimProcess:
         """
         process = self._running()
         self._give_way(self.gives_way and time.monotonic() >= self._hurries_until)
-        assert process.stdin and process.stdout
-        with contextlib.suppress(BrokenPipeError):  # it has ended: so does its output
-            process.stdin.write(f"{value} {path}\n".encode())
-        if self._is_giving_way and not select.select([process.stdout], [], [], _LATE_S)[0]:
+        requests, replies = _pipes(process)
+        with contextlib.suppress(BrokenPipeError):  # it has ended: so do its replies
+            requests.write(f"{value} {path}\n".encode())
+        if self._is_giving_way and not select.select([replies], [], [], _LATE_S)[0]:
             self._hurries_until = time.monotonic() + self._hurry_s
             self._hurry_s = min(_LONGEST_HURRY_S, 2 * self._hurry_s)
             self._give_way(False)
-        if process.stdout.read(len(_DONE)) != _DONE:
+        if replies.read(len(_DONE)) != _DONE:
             raise BudgetError(f"the kernel refuses {value} for {path}")
 
     def stop(self) -> None:
@@ -103,11 +104,11 @@ class ReclaimProcess:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin and process.stdout
-        process.stdin.close()
+        requests, replies = _pipes(process)
+        requests.close()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         self._cpu_s += _cpu_seconds(process.pid)
-        process.stdout.close()
+        replies.close()
         process.wait()
         self._process = None
 
@@ -127,6 +128,11 @@ class ReclaimProcess:
                     os.write(share, _SMALLER_SHARE if willing else _USUAL_SHARE)
                 finally:
                     os.close(share)
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[t.IO[bytes], t.IO[bytes]]:
+    """Return where requests are written to, and where replies come from."""
+    return t.cast("tuple[t.IO[bytes], t.IO[bytes]]", (process.stdin, process.stdout))
 
 
 def _cpu_seconds(pid: int) -> float:
