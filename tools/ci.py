@@ -105,7 +105,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """End a session, as Ctrl-C does at first. Some of it may be root's."""
     sudo = ["sudo", "-n"] if os.geteuid() else []
     for number, seconds in ((signal.SIGINT, UNDO_S), (signal.SIGKILL, None)):
-        subprocess.run([*sudo, "kill", f"-{number}", "--", f"-{process.pid}"], check=False)
+        # The shell's own: a small Debian lacks the program.
+        subprocess.run([*sudo, "sh", "-c", f"kill -{number} -{process.pid}"], check=False)
         try:
             process.wait(timeout=seconds)
             return
