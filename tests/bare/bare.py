@@ -41,7 +41,7 @@ KEYS_SUITE, KEYS_PACKAGE, KEYS = "trixie", "ubuntu-keyring", "usr/share/keyrings
 # How this machine reaches package repositories: name servers, certificates that it trusts, settings of pip.
 SHARED = ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf")
 # Where root and users of Debian find programs. Those of this machine may be in directories that nobody has there.
-PATHS = {True: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", False: "/usr/local/bin:/usr/bin:/bin"}
+PATHS = {"root": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", USER: "/usr/local/bin:/usr/bin:/bin"}
 # Runs as root in namespaces of its own, so that all mounts and processes end with it.
 ENTER = """\
 set -eu
@@ -119,7 +119,7 @@ def enter(tree: pathlib.Path, command: list[str], user: str) -> int:
     """Run a command in a clone in the home of a user, and return its exit status."""
     place = clone(tree, user)
     home = place.parent
-    environment = ["env", f"HOME={home}", f"PATH={PATHS[user == 'root']}"]
+    environment = ["env", f"HOME={home}", f"PATH={PATHS[user]}"]
     inside = ["runuser", "-u", user, "--", *environment, "sh", "-c", f"cd {place} && {shlex.join(command)}"]
     return subprocess.run(
         ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", str(tree), *inside],

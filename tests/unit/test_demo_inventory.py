@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILE = """\
 {{ lookup("memstretch.density.host_profile", profile, directory=profiles_directory, swap=host_tuning_swap,
-          without=host_tuning_without | default([]), settings=host_tuning_settings) | to_json }}
+          without=host_tuning_without | default([]), settings=host_tuning_settings) }}
 """
 
 
@@ -24,8 +24,7 @@ def changed_profile(name, **variables):
     command = [ansible, "-i", ROOT / "inventories/demo", "this_machine", "-e", json.dumps(variables)]
     command += ["-m", "ansible.builtin.debug", "-a", json.dumps({"msg": PROFILE})]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
-    found = json.loads(printed[printed.index("{") :])["msg"]
-    return json.loads(found) if isinstance(found, str) else found
+    return json.loads(printed[printed.index("{") :])["msg"]
 
 
 @pytest.mark.parametrize("name", ["dram", "swap", "zswap", "zram"])

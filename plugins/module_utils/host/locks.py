@@ -82,9 +82,7 @@ def open_lock(path: str) -> int:
 def wait_for(descriptor: int, deadline: float, subject: str) -> None:
     """Lock an open file. Raises LockError if another process has it until the deadline (of the monotonic clock)."""
     started = time.monotonic()
-    while True:
-        if lock_if_free(descriptor):
-            return
+    while not lock_if_free(descriptor):
         if time.monotonic() > deadline:
             raise LockError(
                 f"{subject} has been in use for {time.monotonic() - started:.0f} s by {holder(descriptor)}. Wait "

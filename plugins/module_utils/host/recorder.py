@@ -9,7 +9,6 @@ imports each time, and each host runs several modules that only read.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -18,6 +17,7 @@ import typing as t
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.background import detach
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, read_file, write_file
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import lock_if_free
 
 SAMPLES = "recorder.samples"
 MAX_BYTES = 64 * 2**20
@@ -45,9 +45,7 @@ def ensure(
     """
     lock = os.open(os.path.join(session, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_if_free(lock):
             return
         if os.path.exists(os.path.join(session, _PLAN)):
             return
@@ -86,12 +84,9 @@ def is_running(session: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not lock_if_free(lock)
     finally:
         os.close(lock)
-    return False
 
 
 def read(session: str, names: t.Sequence[str]) -> dict[str, t.Any] | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import decimal
-import fcntl
 import hashlib
 import json
 import os
@@ -20,7 +19,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host import bac
 from ansible_collections.memstretch.density.plugins.module_utils.host import pressure as memory_pressure
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import private_directory
-from ansible_collections.memstretch.density.plugins.module_utils.host.locks import is_named
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import is_named, lock_if_free
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError, check_numbers
 from ansible_collections.memstretch.density.plugins.module_utils.solotest import placement as client_placement
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.histogram import Histogram, HistogramError
@@ -126,7 +125,7 @@ def endpoint_lock(options: t.Mapping[str, t.Any], executable: str) -> t.Iterator
         except OSError as error:
             raise ClientError(f"cannot open the lock file for {endpoint}: {error}") from error
         try:
-            if not _try_lock(handle):
+            if not lock_if_free(handle):
                 _end_leftover(handle, endpoint, options["run_id"], executable)
             if not is_named(handle, path):
                 continue  # another process has removed it at its end
@@ -154,18 +153,10 @@ def remove_lock(options: t.Mapping[str, t.Any]) -> None:
     with contextlib.suppress(FileNotFoundError):
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            if _try_lock(handle) and is_named(handle, path):
+            if lock_if_free(handle) and is_named(handle, path):
                 os.unlink(path)
         finally:
             os.close(handle)
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: str) -> None:
@@ -182,7 +173,7 @@ def _end_leftover(handle: int, endpoint: str, run_id: str | None, executable: st
             with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
                 os.kill(owner["pid"], signal.SIGTERM)
         time.sleep(0.05)
-        if _try_lock(handle):
+        if lock_if_free(handle):
             return
         if time.monotonic() > deadline:
             raise ClientError(f"another solotest is loading {endpoint} from this host; wait until it ends, or end it")

@@ -21,6 +21,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
     make_directory,
     sync_directory,
 )
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import lock_if_free
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import POLL_S, VmHostError
 
 OWNER_FILE = ".memstretch-fleet"
@@ -150,16 +151,13 @@ class OwnerFile:
                 ) from error
 
     def _wait_for_lock(self, descriptor: int, deadline: float) -> None:
-        while True:
-            try:
-                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise VmHostError(
-                        f"another process has been changing the fleet in {self.directory} for {LOCK_S} s; "
-                        "wait until it has ended, then run this again"
-                    ) from None
-                time.sleep(POLL_S)
+        while not lock_if_free(descriptor):
+            if time.monotonic() > deadline:
+                raise VmHostError(
+                    f"another process has been changing the fleet in {self.directory} for {LOCK_S} s; "
+                    "wait until it has ended, then run this again"
+                )
+            time.sleep(POLL_S)
 
     def _is_current(self, descriptor: int) -> bool:
         try:

@@ -18,7 +18,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.memstretch.density.plugins.module_utils.host.locks import open_lock
+from ansible_collections.memstretch.density.plugins.module_utils.host.locks import lock_if_free, open_lock
 from ansible_collections.memstretch.density.plugins.plugin_utils.run import configuration
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.accepted import plain
 
@@ -261,10 +261,8 @@ class RunDirectory:
                 stream = stack.enter_context(os.fdopen(open_lock(self.file("lock")), "r+", encoding="ascii"))
             except OSError as error:
                 raise RunError(f"{self.path}: the run cannot be locked: {error}") from error
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunError(f"{self.path}: another playbook is working on this run") from None
+            if not lock_if_free(stream.fileno()):
+                raise RunError(f"{self.path}: another playbook is working on this run")
             with _named(self.file("lock")):
                 os.ftruncate(stream.fileno(), 0)
                 os.write(stream.fileno(), f"{os.getpid()}\n".encode("ascii"))

@@ -5,19 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 
 from ansible_collections.memstretch.density.plugins.module_utils.host import children
 from ansible_collections.memstretch.density.plugins.module_utils.host.children import Child, Spawn
-
-
-def wait_until(condition):
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
+from ansible_collections.memstretch.density.tests.unit.fixtures.waiting import wait_until
 
 
 def test_a_child_reads_what_it_is_given_and_its_output_is_kept(tmp_path):

@@ -17,6 +17,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.group_recl
     GroupReclaim,
 )
 from ansible_collections.memstretch.density.plugins.module_utils.host.reclaim_process import ReclaimProcess
+from ansible_collections.memstretch.density.tests.unit.fixtures.waiting import wait_until
 
 MIB = 2**20
 LIMIT = 100 * MIB
@@ -28,14 +29,6 @@ def group(tmp_path):
     (tmp_path / "memory.limit_in_bytes").write_text(str(LIMIT))
     (tmp_path / "memory.failcnt").write_text("7\n")
     return CgroupFiles(str(tmp_path), version_1=True)
-
-
-def wait_until(condition):
-    """Wait for a thread; it needs milliseconds on an idle machine."""
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "the thread has not come so far within a minute"
-        time.sleep(0.001)
 
 
 def use(group, free):

@@ -13,8 +13,7 @@ import pytest
 from ansible_collections.memstretch.density.plugins.module_utils.host import reclaim_process
 from ansible_collections.memstretch.density.plugins.module_utils.host.dram_budget import BudgetError
 from ansible_collections.memstretch.density.plugins.module_utils.host.reclaim_process import ReclaimProcess
-
-LONG_S = 60
+from ansible_collections.memstretch.density.tests.unit.fixtures.waiting import LONG_S, wait_until
 
 
 @pytest.fixture
@@ -36,14 +35,6 @@ def fifo(tmp_path):
 def child(process):
     """Return the number of the process."""
     return process._process.pid
-
-
-def wait_until(condition):
-    """Wait for something that needs milliseconds on an idle machine."""
-    until = time.monotonic() + LONG_S
-    while not condition():
-        assert time.monotonic() < until, "this has not come within a minute"
-        time.sleep(0.001)
 
 
 def read(path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import threading
-import time
 import types
 
 import pytest
@@ -17,6 +16,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers im
 from ansible_collections.memstretch.density.plugins.module_utils.redis.connection import Refused
 from ansible_collections.memstretch.density.plugins.module_utils.vm import partition
 from ansible_collections.memstretch.density.plugins.module_utils.vm.host import VmHostError
+from ansible_collections.memstretch.density.tests.unit.fixtures.waiting import wait_until
 
 from .test_plan import GIVEN, VMS
 
@@ -43,7 +43,7 @@ class Host:
         self.processes[name] = subprocess.Popen(["sleep", "60"])
         (self.pid_files / f"{name}.pid").write_text(str(self.processes[name].pid), encoding="ascii")
         if self.is_killed_while_it_starts:
-            wait_for((self.pid_files / "score").exists)
+            wait_until((self.pid_files / "score").exists)
             self.processes[name].kill()
             self.processes[name].wait()
             raise VmHostError("process exited while connecting to monitor")
@@ -90,13 +90,6 @@ def redis(monkeypatch):
     return found
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def server(admit=lambda _pid: None, name="vm1"):
     return vms.VmServer(Server(name, 6379, "10.0.0.1"), "secret", admit)
 
@@ -114,10 +107,10 @@ def test_a_vm_joins_once_its_redis_answers_and_is_killed_first_until_then(host, 
     redis.answer = False
     admitted: list[int] = []
     vm = server(admitted.append)
-    wait_for(lambda: len(redis.asked) > 1)
+    wait_until(lambda: len(redis.asked) > 1)
     assert not vm.ready() and not vm.ended()
     redis.answer = True
-    wait_for(vm.ready)
+    wait_until(vm.ready)
     assert vm.login == (("10.0.0.1", 6379), "secret") == redis.asked[-1]
     assert admitted == [vm.pid] == [host.processes["vm1"].pid]
     assert (host.pid_files / "score").read_text() == f"/proc/{vm.pid}/oom_score_adj 1000"
@@ -126,7 +119,7 @@ def test_a_vm_joins_once_its_redis_answers_and_is_killed_first_until_then(host, 
 def test_libvirt_knows_the_address_better_than_the_inventory(host, redis):
     host.leases = ["10.0.0.77", "fd00::7"]
     vm = server()
-    wait_for(vm.ready)
+    wait_until(vm.ready)
     assert vm.login.address == ("10.0.0.77", 6379)
 
 
@@ -134,7 +127,7 @@ def test_a_vm_that_cannot_start_says_why(host, redis):
     host.refuses = "cannot start vm1: no memory"
     vm = server()
     with pytest.raises(ServerError, match="^vm1: cannot start vm1: no memory$"):
-        wait_for(vm.ready)
+        wait_until(vm.ready)
     assert redis.asked == [] and not vm.ended()
 
 
@@ -144,7 +137,7 @@ def test_a_vm_outside_of_the_budget_is_refused_and_shut_down_with_the_others(hos
 
     vm = server(refuse)
     with pytest.raises(ServerError, match="vm1: process 7 is in the control group"):
-        wait_for(vm.ready)
+        wait_until(vm.ready)
     vms.stop([vm], 3, lambda: None)
     assert host.stopped == {"vm1": 3} and redis.asked == []
 
@@ -154,7 +147,7 @@ def test_a_redis_that_refuses_the_password_is_named_in_the_end(host, redis, monk
     redis.answer = Refused("WRONGPASS")
     vm = server()
     with pytest.raises(ServerError, match=r"10\.0\.0\.1 port 6379 within 0\.05 s, but WRONGPASS\. It must"):
-        wait_for(vm.ready)
+        wait_until(vm.ready)
 
 
 @pytest.mark.parametrize("said", [True, False])
@@ -164,20 +157,20 @@ def test_a_vm_that_the_kernel_kills_while_qemu_starts_has_ended_and_is_no_error(
     monkeypatch.setattr(vms, "KernelWords", lambda _group: words)
     vm = server()
     if said:
-        wait_for(vm.ended)
+        wait_until(vm.ended)
         assert vm.was_killed and not vm.ready() and vm.pid == host.processes["vm1"].pid
     else:
         with pytest.raises(ServerError, match="vm1: process exited while connecting to monitor"):
-            wait_for(vm.ready)
+            wait_until(vm.ready)
 
 
 @pytest.mark.parametrize(("killed", "how"), [(True, "without a shutdown"), (False, "by a shutdown")])
 def test_a_vm_that_the_kernel_kills_is_told_from_one_that_shuts_down(host, redis, killed, how):
     vm = server()
-    wait_for(vm.ready)
+    wait_until(vm.ready)
     process = host.processes["vm1"]
     process.kill() if killed else process.terminate()
-    wait_for(vm.ended)
+    wait_until(vm.ended)
     assert (vm.was_killed, vm.how()) == (killed, how) and vm.says().endswith("/vm1.log")
 
 
@@ -200,7 +193,7 @@ def test_vms_are_shut_down_while_the_conductor_goes_on(host, redis, monkeypatch)
 def test_a_vm_that_still_boots_can_be_shut_down(host, redis):
     redis.answer = False
     vm = server()
-    wait_for(lambda: redis.asked)
+    wait_until(lambda: redis.asked)
     vms.stop([vm], 0, lambda: None)
     assert host.stopped == {"vm1": 0} and not vm.ready()
 

@@ -216,7 +216,7 @@ def test_the_lock_of_a_client_that_goes_on_stays_until_it_has_ended(options, tmp
 def test_a_lock_that_was_removed_while_somebody_waited_for_it_keeps_nobody_out(options, tmp_path, monkeypatch):
     options = unique(options, tmp_path)
     _endpoint, path = client._lock_of(options)
-    before, names = client._try_lock, []
+    before, names = client.lock_if_free, []
 
     def try_lock(handle):
         if not names:
@@ -224,7 +224,7 @@ def test_a_lock_that_was_removed_while_somebody_waited_for_it_keeps_nobody_out(o
         names.append(os.readlink(f"/proc/self/fd/{handle}"))
         return before(handle)
 
-    monkeypatch.setattr(client, "_try_lock", try_lock)
+    monkeypatch.setattr(client, "lock_if_free", try_lock)
     with client.endpoint_lock(options, "/bin/true") as lock:
         assert os.readlink(f"/proc/self/fd/{lock}") == path
 
