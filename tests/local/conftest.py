@@ -200,9 +200,14 @@ def write_inventory(path: pathlib.Path, groups: dict[str, t.Any], **variables: t
     return path
 
 
-def smaller_inventory(path: pathlib.Path, directory: pathlib.Path, *hosts: str) -> pathlib.Path:
-    """Write an inventory of the collection into a directory, with only these hosts in its fleet: each takes time."""
+def smaller_inventory(path: pathlib.Path, directory: pathlib.Path, *hosts: str, **variables: t.Any) -> pathlib.Path:
+    """Write an inventory of the collection into a directory, with only these hosts in its fleet: each takes time.
+
+    Args:
+        variables: of all of its hosts, in addition.
+    """
     inventory = yaml.safe_load(path.read_text(encoding="utf-8"))
+    inventory["all"]["vars"].update(variables)
     inventory["all"]["children"]["fleet"]["hosts"] = dict.fromkeys(hosts)
     directory.mkdir()
     (directory / "group_vars").symlink_to(path.parent / "group_vars")

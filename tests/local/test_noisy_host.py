@@ -12,9 +12,10 @@ import pytest
 from noisy_login import PASSWORD
 from terminal import on_a_terminal
 
-from .conftest import SMALL, LocalFleet, free_ports, write_inventory
+from .conftest import RAMP, SMALL, LocalFleet, free_ports, smaller_inventory, write_inventory
 from .noisy_host import NoisyHost, noisy_host
 from .other_host import python_with_mounts, without_libvirt
+from .test_density import SMALL as SMALL_DENSITY
 
 __all__ = ["noisy_host"]
 
@@ -136,6 +137,30 @@ def test_a_password_that_is_typed_reaches_the_playbooks_that_a_playbook_runs(
     status, output = on_a_terminal(command, "BECOME password: ", PASSWORD, fleet.environment)
     assert status == 0, output
     assert re.search("passed +budget +a limit of 64M", output) and re.search("passed +put_back", output), output
+    assert PASSWORD not in output
+
+
+@pytest.mark.long
+def test_a_password_that_is_typed_measures_a_density(
+    noisy_host: NoisyHost, fleet: LocalFleet, untuned_machine: None, tmp_path: pathlib.Path
+) -> None:
+    """The playbooks that it runs for each profile get the password, too, and the host is restored."""
+    del noisy_host.variables["ansible_become_password"]
+    hosts = smaller_inventory(
+        RAMP, tmp_path / "ramp", *(f"redis{number}" for number in range(1, 9)), **noisy_host.variables
+    )
+    variables = {
+        **SMALL_DENSITY,
+        "profiles": "dram",
+        "density_rounds": 1,
+        "latency_benchmark_port": f"{{{{ {free_ports(10)} - 1 + (inventory_hostname[5:] | int) }}}}",
+        "client_program_cache_directory": str(tmp_path / "cache"),
+    }
+    command = fleet.command("density", "-K", "-e", json.dumps(variables), inventory=hosts)
+    status, output = on_a_terminal(command, "BECOME password: ", PASSWORD, fleet.environment)
+    assert status == 0, output
+    found = json.loads((fleet.results / "small" / "density.json").read_text(encoding="utf-8"))
+    assert found["restored"] and found["arms"][0]["density"], output
     assert PASSWORD not in output
 
 

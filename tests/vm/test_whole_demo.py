@@ -1,10 +1,10 @@
 # Copyright (c) 2026, the memstretch.density contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What README offers, on a Debian 13 as it comes: its own kernel and systemd, swap, sudo with a password.
+"""What README offers, on a Debian as it comes: its own kernel and systemd, a swap partition, sudo with a password.
 
-The machine is emulated, since no other has a kernel whose control groups are of version 2 alone. Its latencies mean
-nothing, but the demo must run to its end, name a density, and leave the machine as it was. Takes about an hour and
+The machine is emulated, since no other has the kernel of Debian, or control groups of version 2 alone. Its latencies
+mean nothing, but the demo must run to its end, name a density, and leave the machine as it was. Takes two hours and
 needs root. The machine has no network: packages come from a repository on its disk, and Python packages are copied.
 """
 
@@ -27,14 +27,14 @@ from packaging.requirements import Requirement
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from vm import CPUS_OF_LONG_RUNS, Image, Machine
+from vm import CPUS_OF_LONG_RUNS, Drive, Image, Machine
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMORY_MIB, DISK = 2048, "8G"
 USER = "tester"
-THERE = {"python_version": "3.13", "python_full_version": "3.13.5"}
+PYTHON = {"bookworm": "3.11.2", "trixie": "3.13.5"}
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64")
-SWAP = "/swap.img"
+SWAP_DRIVE, SWAP = Drive("virtio", "SWAP", "256M"), "/dev/disk/by-id/virtio-SWAP-part1"
 # An emulated machine is noisy, which must not end the demo. It answers few requests, takes a minute for each size, and
 # each idle Redis takes some 4 % of its CPU. So a few large servers fill the budget: memory ends before the CPU does.
 VARIABLES = {
@@ -52,10 +52,11 @@ set -eu
 useradd --create-home --shell /bin/bash {USER}
 echo {shlex.quote(f"{USER}:{PASSWORD}")} | chpasswd
 usermod --append --groups sudo {USER}
-fallocate --length 256M {SWAP}
-chmod 600 {SWAP}
+echo type=swap | sfdisk --quiet /dev/disk/by-id/virtio-SWAP
+udevadm settle
 mkswap --quiet {SWAP}
-swapon {SWAP}
+echo "UUID=$(blkid -s UUID -o value {SWAP}) none swap sw 0 0" >>/etc/fstab
+swapon --all
 printf '[global]\\nno-index = true\\nfind-links = /opt/wheels\\n' >/etc/pip.conf
 mkdir /opt/wheels
 """
@@ -69,15 +70,16 @@ def packages() -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Machine]:
-    """A machine with a user who has cloned this repository."""
+def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Machine]:
+    """A machine of a release of Debian, with a user who has cloned this repository."""
+    suite = request.param
     found, directory = Machine(f"demo-{os.getpid()}"), tmp_path_factory.mktemp("machine")
     try:
-        image = Image(suite="trixie", include=("git", "make", "python3", "sudo"), offer=packages(), disk=DISK)
-        found.start(image, memory=MEMORY_MIB, cpus=CPUS_OF_LONG_RUNS)
+        image = Image(suite=suite, include=("fdisk", "git", "make", "python3", "sudo"), offer=packages(), disk=DISK)
+        found.start(image, memory=MEMORY_MIB, cpus=CPUS_OF_LONG_RUNS, drives=[SWAP_DRIVE])
         run(found, INSTALL, stdin=subprocess.DEVNULL)
         (directory / "wheels").mkdir()
-        wheels(directory / "wheels")
+        wheels(directory / "wheels", PYTHON[suite])
         copy(found, directory / "wheels", "/opt/wheels")
         subprocess.run(["git", "clone", "-q", "--no-local", ROOT, directory / "clone/density"], check=True)
         copy(found, directory / "clone", f"/home/{USER}")
@@ -122,22 +124,25 @@ def log_in(machine: Machine, command: str, output: pathlib.Path) -> tuple[int, s
     return done.returncode, text
 
 
-def wheels(directory: pathlib.Path) -> None:
-    """Download the Python packages of the demo. The demo compares their hashes."""
+def wheels(directory: pathlib.Path, python: str) -> None:
+    """Download the Python packages of the demo for a version of Python. The demo compares their hashes."""
+    minor = python.rpartition(".")[0]
+    there = {"python_version": minor, "python_full_version": python}
     lines = re.findall(
         r"^[\w.-]+==.*?(?= *\\\\?$)", (ROOT / "requirements.lock").read_text(encoding="utf-8"), re.MULTILINE
     )
     locked = map(Requirement, lines)
     # pip download would judge the markers by the Python that runs it.
-    wanted = [f"{each.name}{each.specifier}" for each in locked if not each.marker or each.marker.evaluate(THERE)]
+    wanted = [f"{each.name}{each.specifier}" for each in locked if not each.marker or each.marker.evaluate(there)]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", *platforms]
-        + ["--python-version", THERE["python_version"], "-d", directory, *wanted],
+        + ["--python-version", minor, "-d", directory, *wanted],
         check=True,
     )
 
 
+@pytest.mark.parametrize("machine", ["trixie"], indirect=True)
 def test_a_user_with_a_sudo_password_gets_an_answer(machine: Machine, tmp_path: pathlib.Path) -> None:
     before = settings(machine)
 
@@ -153,6 +158,7 @@ def test_a_user_with_a_sudo_password_gets_an_answer(machine: Machine, tmp_path: 
     assert not left_over(machine)
 
 
+@pytest.mark.parametrize("machine", ["trixie", "bookworm"], indirect=True)
 def test_an_owner_with_a_sudo_password_gets_an_answer_to_each_command(machine: Machine, tmp_path: pathlib.Path) -> None:
     status, text = log_in(machine, "cd density && sudo -S -p '' make setup", tmp_path / "output")
     assert status == 0, text

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import DAMON, ENDED, RECLAIM
@@ -226,18 +227,42 @@ def _error(look: _Document) -> float | None:
 
 
 def _cold(look: _Document) -> dict[str, t.Any] | None:
-    """Return the share of the used memory that was not accessed within an age."""
-    ages = sorted({age["seconds"] for unit in look["units"] for age in unit["ages"]})
-    if not ages:
+    """Return the share of the used memory that was not accessed within an age, with its interval at 95 %.
+
+    Each age has a sample of its own, so a small one may say that less was accessed within a longer age. The shares are
+    therefore the non-decreasing ones next to those that were measured (isotonic regression: R. Barlow and others,
+    Statistical Inference under Order Restrictions, 1972).
+    """
+    seen = {}
+    for seconds in sorted({age["seconds"] for unit in look["units"] for age in unit["ages"]}):
+        known = [(unit, age) for unit in look["units"] for age in unit["ages"] if age["seconds"] == seconds]
+        pinned = sum(unit["pinned_bytes"] for unit, _age in known)
+        used = sum(unit["stretchable_bytes"] for unit, _age in known) + pinned
+        if used:
+            active = sum(age["active_bytes"] for _unit, age in known) + pinned
+            below = math.hypot(*(age["active_bytes"] - age["low_bytes"] for _unit, age in known))
+            above = math.hypot(*(age["high_bytes"] - age["active_bytes"] for _unit, age in known))
+            seen[seconds] = (active / used, below / used, above / used)
+    if not seen:
         return None
-    age = max((each for each in ages if each <= _NAMED_AGE), default=ages[0])
-    used = active = 0
-    for unit in look["units"]:
-        known = [each["active_bytes"] for each in unit["ages"] if each["seconds"] == age]
-        if known:
-            used += unit["stretchable_bytes"] + unit["pinned_bytes"]
-            active += known[0] + unit["pinned_bytes"]
-    return {"seconds": age, "share": round(1 - active / used, 4) if used else None}
+    seconds = max((each for each in seen if each <= _NAMED_AGE), default=min(seen))
+    measured, below, above = seen[seconds]
+    share = 1 - _non_decreasing([active for active, _below, _above in seen.values()])[list(seen).index(seconds)]
+    return {
+        "seconds": seconds,
+        "share": round(share, 4),
+        "low": round(max(0.0, min(share, 1 - measured - above)), 4),
+        "high": round(min(1.0, max(share, 1 - measured + below)), 4),
+    }
+
+
+def _non_decreasing(values: t.Sequence[float]) -> list[float]:
+    """Return the non-decreasing values with the least squared differences from those given."""
+    count = len(values)
+    return [
+        max(min(statistics.fmean(values[first : end + 1]) for end in range(here, count)) for first in range(here + 1))
+        for here in range(count)
+    ]
 
 
 def _active_half_hour(look: _Document) -> dict[str, t.Any] | None:
@@ -311,9 +336,11 @@ def _sentence(name: str, found: _Document, look: _Document) -> str:
     number = f"{len(units):,} processes" if noun == "process" and len(units) != 1 else counted(len(units), noun)
     parts = [f"{name} runs {number} in {size_text(look['host']['dram_bytes'] or 0)}"]
     cold = found["cold"]
-    if cold and cold["share"] is not None:
+    if cold:
         least = "at least " if found["method"] == RECLAIM else ""
-        parts.append(f"{least}{cold['share']:.0%} of their memory was not touched for {_duration(cold['seconds'])}")
+        between = f" ({cold['low']:.0%} to {cold['high']:.0%})" if cold["low"] < cold["high"] and not least else ""
+        share = f"{least}{cold['share']:.0%}{between}"
+        parts.append(f"{share} of their memory was not touched for {_duration(cold['seconds'])}")
     more = found["more"]
     if more is None:
         return f"{'; '.join(parts)}; the headroom is unknown: {found['reason']}"
