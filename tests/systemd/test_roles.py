@@ -58,6 +58,8 @@ def test_redis_runs_in_its_slice_and_starts_at_boot(host: Host) -> None:
     assert unit(host, "memstretch-redis@17601.service", *wanted) == wanted
     assert host.machine.run("redis-cli", "-p", "17601", "ping") == "PONG"
     host.check_unchanged_by("redis", **options)
+    host.machine.run("systemctl", "daemon-reexec")
+    assert host.machine.run("redis-cli", "-p", "17601", "ping") == "PONG"
     host.machine.cut_power()
     host.machine.boot()
     assert host.machine.run("redis-cli", "-p", "17601", "ping") == "PONG"
@@ -114,6 +116,9 @@ def test_a_profile_is_in_force_after_a_boot_and_restored(host: Host) -> None:
     host.role("host_tuning", **options)
     try:
         assert SETTING.read_text(encoding="ascii").strip() == other
+        assert limit_of_a_service_in_the_slice(host) == 100 * 2**20
+        host.check_unchanged_by("host_tuning", **options)
+        host.machine.run("systemctl", "daemon-reexec")
         assert limit_of_a_service_in_the_slice(host) == 100 * 2**20
         host.check_unchanged_by("host_tuning", **options)
         SETTING.write_text(before, encoding="ascii")

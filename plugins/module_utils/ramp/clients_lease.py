@@ -12,6 +12,8 @@ import time
 import traceback
 
 RENEW_S = 1.0
+# A client ends when the file has not changed for so long (LEASE_LOOKS in files/solotest/watch.h).
+CLIENTS_WAIT_S = 5.0
 # So many calls show where a conductor hangs.
 _CALLS = 4
 
@@ -66,6 +68,8 @@ class ClientsLease:
     def _keep(self) -> None:
         while not self._stopped.wait(RENEW_S):
             if time.monotonic() - self._alive < self._seconds:
+                if time.monotonic() - self._renewed < CLIENTS_WAIT_S:
+                    self._hung_in = ""  # no client has ended for that
                 self._renew()
             elif not self._hung_in:
                 self._hung_in = self._place()

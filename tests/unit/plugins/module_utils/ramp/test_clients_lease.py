@@ -7,6 +7,7 @@ import os
 import time
 
 from ansible_collections.memstretch.density.plugins.module_utils.ramp import clients_lease
+from ansible_collections.memstretch.density.tests.unit.fixtures.waiting import wait_until
 
 
 def renewed_within(path, seconds):
@@ -21,6 +22,7 @@ def renewed_within(path, seconds):
 
 def test_a_busy_conductor_keeps_its_clients_and_a_hanging_one_does_not(tmp_path, monkeypatch):
     monkeypatch.setattr(clients_lease, "RENEW_S", 0.05)
+    monkeypatch.setattr(clients_lease, "CLIENTS_WAIT_S", 600)
     path = str(tmp_path / "lease")
     lease = clients_lease.ClientsLease(path, 1.5)
     lease.start()
@@ -32,7 +34,23 @@ def test_a_busy_conductor_keeps_its_clients_and_a_hanging_one_does_not(tmp_path,
         assert "done nothing for 2 s" in lease.why_lapsed() and "(test_clients_lease.py:" in lease.why_lapsed()
         lease.show_life()
         assert renewed_within(path, 2)
+        assert "no CPU time" in lease.why_lapsed(), "the clients have outlived that"
     finally:
         lease.stop()
     lease.show_life()
     assert not renewed_within(path, 0.5), "nobody renews what was stopped"
+
+
+def test_a_hang_that_the_clients_did_not_outlive_is_remembered(tmp_path, monkeypatch):
+    monkeypatch.setattr(clients_lease, "RENEW_S", 0.05)
+    monkeypatch.setattr(clients_lease, "CLIENTS_WAIT_S", 0.3)
+    path = str(tmp_path / "lease")
+    lease = clients_lease.ClientsLease(path, 0.5)
+    lease.start()
+    try:
+        wait_until(lambda: "done nothing for" in lease.why_lapsed())
+        lease.show_life()
+        assert renewed_within(path, 2)
+        assert "done nothing for" in lease.why_lapsed()
+    finally:
+        lease.stop()
