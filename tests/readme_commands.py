@@ -21,6 +21,7 @@ hypervisors:
       ansible_connection: local
   vars:
     ansible_become: true
+    ansible_python_interpreter: /usr/bin/python3
 """
 # A command, and what it must say.
 COMMANDS = {
