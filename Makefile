@@ -199,17 +199,18 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 		[ ! -e results/index.html ] || echo "Open $(CURDIR)/results/index.html"; exit $$status' EXIT; \
 	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK) && $(LAB_CHECK)
 
-# Two lanes at a time, one of each queue. The first queue needs CPUs. The lanes of the second change this machine (swap, control groups, namespaces, loop
-# devices), so no two of them may run at once, and wait for servers much of their time.
-cpu_LANES := lint unit report client membw local-user
-machine_LANES := $(filter-out $(cpu_LANES),$(LANES))
+# Three lanes at a time, one of each queue. The first queue needs CPUs. The lanes of the others wait for servers much of their time. Those of the last one
+# change this machine (swap, control groups, namespaces, loop devices), so no two of them may run at once.
+cpu_LANES := lint unit report
+server_LANES := client membw local-user
+machine_LANES := $(filter-out $(cpu_LANES) $(server_LANES),$(LANES))
 test: setup-test ## Run a test of each path, and list the lanes that failed; no machine boots
 	@rm -rf $(LANE_STATUS)
-	-@$(MAKE) --no-print-directory -k -j 2 --output-sync=target UNIT_WORKERS=0 queue-machine queue-cpu
+	-@$(MAKE) --no-print-directory -k -j 3 --output-sync=target UNIT_WORKERS=0 queue-machine queue-cpu queue-server
 	@$(call sum_up,$(LANES))
 	@$(call check_owner)
 
-queue-cpu queue-machine: queue-%:
+queue-cpu queue-server queue-machine: queue-%:
 	@for lane in $($*_LANES); do $(MAKE) --no-print-directory test-$$lane || true; done
 
 test-long: setup-test ## Run the other tests: deeper ones, and those that boot machines (2 hours on two quiet CPUs, much longer on busy ones)
