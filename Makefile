@@ -317,7 +317,7 @@ FLEET = $(AS_ROOT) $(BIN)/python -m pytest tests/fleet --ignore=tests/fleet/test
 lane-fleet:
 	$(call install,$$(python3 tools/lab.py packages) $(FLEET_PACKAGES))
 	@echo "== fleet: VMs on real libvirt, in network namespaces of this machine"
-	@$(FLEET) -m "not long"
+	@$(FLEET) -n 2 --dist loadfile -m "not long"
 
 lane-fleet-long:
 	$(call install,$$(python3 tools/lab.py packages) $(FLEET_PACKAGES))

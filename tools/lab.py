@@ -60,9 +60,14 @@ unix_sock_admin_perms = "0700"
 """
 READY_S = 60
 END_S = 30
-QEMU_CONF = """security_driver = "none"
+# Control groups are named after the number and the name of a VM, so that VMs of two labs could share one. The lab of a
+# test that runs next to another one does without (LAB_CONTROL_GROUPS=no).
+CONTROLLERS = ["memory", "cpuacct", "cpuset", "devices", "blkio"]
+if os.environ.get("LAB_CONTROL_GROUPS") == "no":
+    CONTROLLERS = []
+QEMU_CONF = f"""security_driver = "none"
 remember_owner = 0
-cgroup_controllers = ["memory", "cpuacct", "cpuset", "devices", "blkio"]
+cgroup_controllers = {json.dumps(CONTROLLERS)}
 """
 
 
@@ -226,9 +231,10 @@ class Hypervisor:
             run("ip", "netns", "delete", self.namespace)
         if self.directory.exists():
             shutil.rmtree(self.directory)
-        # The mount point of its record. It is not empty if this machine has a record of its own.
+        # The mount point of its record. It is not empty if this machine has a record of its own. If another hypervisor
+        # has mounted its own there, that one removes it: the kernel would take the mount from it.
         record = Path(MOUNTS["record"])
-        if record.is_dir() and not any(record.iterdir()):
+        if record.is_dir() and not any(record.iterdir()) and not _is_mounted(record):
             record.rmdir()
 
     def _end_all(self, namespace: int) -> None:
@@ -251,6 +257,15 @@ def _processes_in(namespace: int) -> t.Iterator[int]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             if os.stat(process / "ns" / "mnt").st_ino == namespace:
                 yield int(process.name)
+
+
+def _is_mounted(path: Path) -> bool:
+    """Decide whether something is mounted there in any mount namespace."""
+    for mounts in Path("/proc").glob("[0-9]*/mountinfo"):
+        with contextlib.suppress(OSError):  # the process has ended
+            if f" {path} " in mounts.read_text(encoding="utf-8", errors="replace"):
+                return True
+    return False
 
 
 def _known_group(path: Path) -> bool:

@@ -113,7 +113,7 @@ class Lab:
     Args:
         path: its directory, which the user of the VMs may enter.
         names: of the hypervisors.
-        kept: the environment of a Python that keeps byte code, here and on the hypervisors.
+        kept: the environment of the lab, and of the Pythons here and on the hypervisors.
     """
 
     def __init__(self, path: pathlib.Path, names: tuple[str, ...], kept: dict[str, str]) -> None:
@@ -278,11 +278,15 @@ def shared_lab(bytecode_environment: dict[str, str]) -> t.Iterator[Lab]:
     # Not one of pytest's own directories: the user of the VMs cannot enter those, and another pytest may remove them.
     path = pathlib.Path(tempfile.mkdtemp(prefix="memstretch-fleet-", dir="/var/tmp"))
     path.chmod(0o755)
+    # Next to another worker of pytest-xdist, of which each has its lab.
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    first = 2 * int(worker.removeprefix("gw") or 0) + 1
+    names, alone = (f"try{first}", f"try{first + 1}"), {"LAB_CONTROL_GROUPS": "no"} if worker else {}
     golden = path / "golden"
     golden.mkdir()
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(golden / "blank.qcow2"), "1G"], check=True)
     try:
-        yield Lab(path, ("try1", "try2"), bytecode_environment)
+        yield Lab(path, names, {**bytecode_environment, **alone})
     finally:
         subprocess.run(
             [sys.executable, str(LAB_TOOL), "down"],

@@ -39,3 +39,18 @@ def test_a_second_lab_with_the_same_names_is_refused(lab, tmp_path):
     )
     assert second.returncode != 0 and f"another lab uses the network namespace memstretch-{name}" in second.stderr
     assert not (tmp_path / "lab" / name).exists()
+
+
+def test_a_lab_that_ends_takes_no_mount_from_another_one(lab, tmp_path):
+    record = "/var/lib/memstretch"
+    lab.hypervisors[0].run("touch", f"{record}/kept")
+    try:
+        for command in (["up", "other"], ["down"]):
+            subprocess.run(
+                [sys.executable, LAB_TOOL, *command],
+                env={**os.environ, "LAB_DIRECTORY": str(tmp_path / "lab")},
+                check=True,
+            )
+        assert lab.hypervisors[0].run("ls", record) == "kept\n"
+    finally:
+        lab.hypervisors[0].run("rm", "-f", f"{record}/kept")

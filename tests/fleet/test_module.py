@@ -51,7 +51,7 @@ def copy_vm(host: Hypervisor, name: str, new_name: str, disk: str, identity: str
 
 def users(lab: Lab) -> set[str]:
     """Return the processes that have the owner file open."""
-    owner = os.stat(lab.path / "lab" / "try1" / "lib" / OWNER.replace("/var/lib/libvirt/", ""))
+    owner = os.stat(lab.path / "lab" / lab.hypervisors[0].name / "lib" / OWNER.replace("/var/lib/libvirt/", ""))
     found = set()
     for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):  # the process has ended, or closed the file
@@ -564,9 +564,9 @@ def test_libvirtd_is_restarted(lab: Lab) -> None:
         "-c",
         'pid=$(cat "$1"); kill "$pid"; while [ -e "/proc/$pid" ]; do sleep 0.1; done',
         "sh",
-        f"{lab.path}/lab/try1/libvirtd.pid",
+        f"{lab.path}/lab/{lab.hypervisors[0].name}/libvirtd.pid",
     )
     assert "libvirt does not answer" in lab.run_module(count=1, state="started")["msg"]
-    lab.up("try1", "try2")
+    lab.up(*(each.name for each in lab.hypervisors))
     assert lab.run_module(count=1, state="started")["changed"] is False
     assert host.vms("--state-running") == {"try-001"}
