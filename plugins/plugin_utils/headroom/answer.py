@@ -340,7 +340,8 @@ def _sentence(name: str, found: _Document, look: _Document) -> str:
         least = "at least " if found["method"] == RECLAIM else ""
         between = f" ({cold['low']:.0%} to {cold['high']:.0%})" if cold["low"] < cold["high"] and not least else ""
         share = f"{least}{cold['share']:.0%}{between}"
-        parts.append(f"{share} of their memory was not touched for {_duration(cold['seconds'])}")
+        whose = "its" if len(units) == 1 else "their"
+        parts.append(f"{share} of {whose} memory was not touched for {_duration(cold['seconds'])}")
     more = found["more"]
     if more is None:
         return f"{'; '.join(parts)}; the headroom is unknown: {found['reason']}"

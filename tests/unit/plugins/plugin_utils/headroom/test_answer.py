@@ -37,7 +37,7 @@ def test_a_longer_age_has_no_less_active_memory_than_a_shorter_one(look):
     few[0]["ages"].pop()
     found = of(look(units=few))
     assert found["cold"] == {"seconds": 3, "share": 0.92, "low": 0.72, "high": 1.0}
-    assert "; 92% (72% to 100%) of their memory was not touched for 3 seconds; " in found["sentence"]
+    assert "; 92% (72% to 100%) of its memory was not touched for 3 seconds; " in found["sentence"]
 
 
 def test_the_shares_of_many_units_are_known_better_than_that_of_one(look):
