@@ -382,7 +382,7 @@ lane-demo:
 	done
 	@echo "== demo: the whole one and the README's other commands, on a Debian 12 that its own systemd has booted"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/systemd/test_whole_demo.py tests/systemd/test_readme.py
-	@echo "== demo: the same, on a Debian 13 that is emulated"
+	@echo "== demo: the same, on a Debian 13 that is emulated, and the commands also on a Debian 12"
 	@$(AS_ROOT) $(BIN)/python -m pytest tests/vm/test_whole_demo.py
 
 # Then the client once more, on Valkey.

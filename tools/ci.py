@@ -33,7 +33,7 @@ LONG_LANES = {
     "host": 30,
     "redis": 19,
     "trixie": 18,
-    "demo": 85,
+    "demo": 145,
 }
 
 

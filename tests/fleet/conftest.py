@@ -31,6 +31,8 @@ LAB_TOOL = ROOT / "tools" / "lab.py"
 IMAGES = "/var/lib/libvirt/images"
 FLEET = "try"
 LIBVIRT_TIMEOUT_S = 300
+# Of pytest-xdist, each of which has a lab of its own; empty without it.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 REMOVE_NETWORKS = """exec >/dev/null 2>&1
 for net in $(virsh net-list --name --all); do virsh net-destroy $net; virsh net-undefine $net; done"""
 
@@ -113,7 +115,7 @@ class Lab:
     Args:
         path: its directory, which the user of the VMs may enter.
         names: of the hypervisors.
-        kept: the environment of the lab, and of the Pythons here and on the hypervisors.
+        kept: the environment of a Python that keeps byte code, here and on the hypervisors.
     """
 
     def __init__(self, path: pathlib.Path, names: tuple[str, ...], kept: dict[str, str]) -> None:
@@ -122,6 +124,7 @@ class Lab:
             **os.environ,
             **kept,
             "LAB_DIRECTORY": str(path / "lab"),
+            "LAB_CONTROL_GROUPS": "no" if WORKER else "yes",
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
         }
@@ -278,15 +281,12 @@ def shared_lab(bytecode_environment: dict[str, str]) -> t.Iterator[Lab]:
     # Not one of pytest's own directories: the user of the VMs cannot enter those, and another pytest may remove them.
     path = pathlib.Path(tempfile.mkdtemp(prefix="memstretch-fleet-", dir="/var/tmp"))
     path.chmod(0o755)
-    # Next to another worker of pytest-xdist, of which each has its lab.
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    first = 2 * int(worker.removeprefix("gw") or 0) + 1
-    names, alone = (f"try{first}", f"try{first + 1}"), {"LAB_CONTROL_GROUPS": "no"} if worker else {}
+    first = 2 * int(WORKER.removeprefix("gw") or 0) + 1
     golden = path / "golden"
     golden.mkdir()
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(golden / "blank.qcow2"), "1G"], check=True)
     try:
-        yield Lab(path, names, {**bytecode_environment, **alone})
+        yield Lab(path, (f"try{first}", f"try{first + 1}"), bytecode_environment)
     finally:
         subprocess.run(
             [sys.executable, str(LAB_TOOL), "down"],

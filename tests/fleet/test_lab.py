@@ -12,6 +12,14 @@ import sys
 from .conftest import LAB_TOOL
 
 
+def run_tool(directory, *words):
+    """Run the tool on a lab in another directory."""
+    environment = {**os.environ, "LAB_DIRECTORY": str(directory)}
+    return subprocess.run(
+        [sys.executable, LAB_TOOL, *words], env=environment, capture_output=True, text=True, check=False
+    )
+
+
 def test_only_root_may_open_the_sockets_of_libvirt(lab):
     """There is no authentication behind them, and libvirtd runs as root of this machine."""
     for hypervisor in lab.hypervisors:
@@ -30,13 +38,7 @@ def test_only_root_may_open_the_sockets_of_libvirt(lab):
 def test_a_second_lab_with_the_same_names_is_refused(lab, tmp_path):
     """It would share the networks of the first one, and the tests of each would end the VMs of the other."""
     name = lab.hypervisors[0].name
-    second = subprocess.run(
-        [sys.executable, LAB_TOOL, "up", name],
-        env={**os.environ, "LAB_DIRECTORY": str(tmp_path / "lab")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    second = run_tool(tmp_path / "lab", "up", name)
     assert second.returncode != 0 and f"another lab uses the network namespace memstretch-{name}" in second.stderr
     assert not (tmp_path / "lab" / name).exists()
 
@@ -46,11 +48,8 @@ def test_a_lab_that_ends_takes_no_mount_from_another_one(lab, tmp_path):
     lab.hypervisors[0].run("touch", f"{record}/kept")
     try:
         for command in (["up", "other"], ["down"]):
-            subprocess.run(
-                [sys.executable, LAB_TOOL, *command],
-                env={**os.environ, "LAB_DIRECTORY": str(tmp_path / "lab")},
-                check=True,
-            )
+            done = run_tool(tmp_path / "lab", *command)
+            assert done.returncode == 0, done.stderr
         assert lab.hypervisors[0].run("ls", record) == "kept\n"
     finally:
         lab.hypervisors[0].run("rm", "-f", f"{record}/kept")

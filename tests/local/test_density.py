@@ -37,12 +37,19 @@ SMALL = {
     "site_check": False,
 }
 
+SERVERS = tuple(f"redis{number}" for number in range(1, 9))
+
+
+def port_of_each():
+    """Return the template of a free port for each of the servers."""
+    return f"{{{{ {free_ports(10)} - 1 + (inventory_hostname[5:] | int) }}}}"
+
 
 @pytest.fixture
 def small(fleet, untuned_machine, tmp_path):
     """The inventory of ramps with eight small servers, and a function that returns their variables."""
-    path = smaller_inventory(RAMP, tmp_path / "ramp", *(f"redis{number}" for number in range(1, 9)))
-    port = f"{{{{ {free_ports(10)} - 1 + (inventory_hostname[5:] | int) }}}}"
+    path = smaller_inventory(RAMP, tmp_path / "ramp", *SERVERS)
+    port = port_of_each()
     before = snapshot()
     yield path, lambda **variables: json.dumps({**SMALL, "latency_benchmark_port": port, **variables})
     assert not differences(before, snapshot())

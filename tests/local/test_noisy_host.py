@@ -12,10 +12,10 @@ import pytest
 from noisy_login import PASSWORD
 from terminal import on_a_terminal
 
+from . import test_density
 from .conftest import RAMP, SMALL, LocalFleet, free_ports, smaller_inventory, write_inventory
 from .noisy_host import NoisyHost, noisy_host
 from .other_host import python_with_mounts, without_libvirt
-from .test_density import SMALL as SMALL_DENSITY
 
 __all__ = ["noisy_host"]
 
@@ -146,14 +146,12 @@ def test_a_password_that_is_typed_measures_a_density(
 ) -> None:
     """The playbooks that it runs for each profile get the password, too, and the host is restored."""
     del noisy_host.variables["ansible_become_password"]
-    hosts = smaller_inventory(
-        RAMP, tmp_path / "ramp", *(f"redis{number}" for number in range(1, 9)), **noisy_host.variables
-    )
+    hosts = smaller_inventory(RAMP, tmp_path / "ramp", *test_density.SERVERS, **noisy_host.variables)
     variables = {
-        **SMALL_DENSITY,
+        **test_density.SMALL,
         "profiles": "dram",
         "density_rounds": 1,
-        "latency_benchmark_port": f"{{{{ {free_ports(10)} - 1 + (inventory_hostname[5:] | int) }}}}",
+        "latency_benchmark_port": test_density.port_of_each(),
         "client_program_cache_directory": str(tmp_path / "cache"),
     }
     command = fleet.command("density", "-K", "-e", json.dumps(variables), inventory=hosts)

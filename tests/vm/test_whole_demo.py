@@ -170,6 +170,7 @@ def test_an_owner_with_a_sudo_password_gets_an_answer_to_each_command(
         ssh, *rest = machine.ssh_command(f"su --login {USER} --session-command {shlex.quote(command)}")
         return [ssh, "-tt", *rest]
 
-    readme_commands.type_all(on_a_terminal, "density", damon)
+    outputs = readme_commands.type_all(on_a_terminal, "density", damon)
+    assert "Verdict: safe" in outputs["headroom"], "the Redis is small"
     assert settings(machine) == before
     assert not left_over(machine)

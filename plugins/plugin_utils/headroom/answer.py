@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import statistics
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import DAMON, ENDED, RECLAIM
 from ansible_collections.memstretch.density.plugins.module_utils.options import size_text
+from ansible_collections.memstretch.density.plugins.plugin_utils.density.isotonic import fitted
 from ansible_collections.memstretch.density.plugins.plugin_utils.headroom import model, options
 from ansible_collections.memstretch.density.plugins.plugin_utils.report.words import counted, listed
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.directory import described_by, utc
@@ -230,24 +230,16 @@ def _cold(look: _Document) -> dict[str, t.Any] | None:
     """Return the share of the used memory that was not accessed within an age, with its interval at 95 %.
 
     Each age has a sample of its own, so a small one may say that less was accessed within a longer age. The shares are
-    therefore the non-decreasing ones next to those that were measured (isotonic regression: R. Barlow and others,
-    Statistical Inference under Order Restrictions, 1972).
+    therefore those closest to the measured ones that never fall.
     """
-    seen = {}
-    for seconds in sorted({age["seconds"] for unit in look["units"] for age in unit["ages"]}):
-        known = [(unit, age) for unit in look["units"] for age in unit["ages"] if age["seconds"] == seconds]
-        pinned = sum(unit["pinned_bytes"] for unit, _age in known)
-        used = sum(unit["stretchable_bytes"] for unit, _age in known) + pinned
-        if used:
-            active = sum(age["active_bytes"] for _unit, age in known) + pinned
-            below = math.hypot(*(age["active_bytes"] - age["low_bytes"] for _unit, age in known))
-            above = math.hypot(*(age["high_bytes"] - age["active_bytes"] for _unit, age in known))
-            seen[seconds] = (active / used, below / used, above / used)
+    ages = sorted({age["seconds"] for unit in look["units"] for age in unit["ages"]})
+    seen = {seconds: figures for seconds in ages if (figures := _active(look["units"], seconds)) is not None}
     if not seen:
         return None
     seconds = max((each for each in seen if each <= _NAMED_AGE), default=min(seen))
     measured, below, above = seen[seconds]
-    share = 1 - _non_decreasing([active for active, _below, _above in seen.values()])[list(seen).index(seconds)]
+    rising = dict(zip(seen, fitted([active for active, _below, _above in seen.values()], [1.0] * len(seen))))
+    share = 1 - rising[seconds]
     return {
         "seconds": seconds,
         "share": round(share, 4),
@@ -256,13 +248,20 @@ def _cold(look: _Document) -> dict[str, t.Any] | None:
     }
 
 
-def _non_decreasing(values: t.Sequence[float]) -> list[float]:
-    """Return the non-decreasing values with the least squared differences from those given."""
-    count = len(values)
-    return [
-        max(min(statistics.fmean(values[first : end + 1]) for end in range(here, count)) for first in range(here + 1))
-        for here in range(count)
-    ]
+def _active(units: t.Sequence[_Document], seconds: int) -> tuple[float, float, float] | None:
+    """Return the active share of the used memory within an age, and how far its interval reaches below and above it.
+
+    None if the units that were watched for this age use no memory.
+    """
+    known = [(unit, age) for unit in units for age in unit["ages"] if age["seconds"] == seconds]
+    pinned = sum(unit["pinned_bytes"] for unit, _age in known)
+    used = sum(unit["stretchable_bytes"] for unit, _age in known) + pinned
+    if not used:
+        return None
+    active = sum(age["active_bytes"] for _unit, age in known) + pinned
+    below = math.hypot(*(age["active_bytes"] - age["low_bytes"] for _unit, age in known))
+    above = math.hypot(*(age["high_bytes"] - age["active_bytes"] for _unit, age in known))
+    return active / used, below / used, above / used
 
 
 def _active_half_hour(look: _Document) -> dict[str, t.Any] | None:
