@@ -393,20 +393,30 @@ def test_a_killed_conductor_takes_its_servers_with_it_and_the_next_one_removes_t
     assert second.end()["kind"] == "does_not_fit" or second.windows()
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_port_that_is_taken_is_an_error_that_says_what_to_do(ramp, fleet, monkeypatch, late):
-    """At the launch, and if somebody takes it after that."""
+def taken_port(fleet):
+    """A plan of a ramp whose reference has the port of another Redis, and what must be said about it."""
     fleet.add("other")
     port = fleet.servers["other"].port
-    more = {"servers": 1, "sizes": [1], "references": 0, "more": [{"name": "reference", "port": port}]}
-    if late:
-        monkeypatch.setattr(session, "refuse_taken_ports", lambda plan: None)
-        end = ramp(**more).end()
-        assert end["kind"] == "error"
-        message = end["message"]
-    else:
-        with pytest.raises(ServerError) as refused:
-            ramp(**more)
-        message = str(refused.value)
-    assert f"port {port} (of reference; references have the ports after the highest" in message
-    assert message.endswith(" is taken by another program; stop it, or set another port")
+    message = (
+        f"port {port} (of reference; references have the ports after the highest latency_benchmark_port)"
+        " is taken by another program; stop it, or set another port"
+    )
+    return {"servers": 1, "sizes": [1], "references": 0, "more": [{"name": "reference", "port": port}]}, message
+
+
+def assert_late_port_is_refused(ramp, fleet, monkeypatch, **more):
+    """Assert that a ramp ends as it should if somebody takes a port after its launch."""
+    plan, message = taken_port(fleet)
+    monkeypatch.setattr(session, "refuse_taken_ports", lambda plan: None)
+    end = ramp(**plan, **more).end()
+    assert end["kind"] == "error" and message in end["message"]
+
+
+def test_a_port_that_is_taken_is_refused_at_the_launch(ramp, fleet):
+    plan, message = taken_port(fleet)
+    with pytest.raises(ServerError, match=f"^{re.escape(message)}$"):
+        ramp(**plan)
+
+
+def test_a_port_that_is_taken_after_the_launch_is_an_error_that_says_what_to_do(ramp, fleet, monkeypatch):
+    assert_late_port_is_refused(ramp, fleet, monkeypatch)

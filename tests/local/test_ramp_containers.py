@@ -23,7 +23,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.ramp.servers im
 from .conftest import wait_for
 from .test_charged_dram import zram
 from .test_density import SCHEMA, document, small
-from .test_ramp import BUDGET, MIB, answers, ramp, requests, swapped
+from .test_ramp import BUDGET, MIB, answers, assert_late_port_is_refused, ramp, requests, swapped
 
 __all__ = ["ramp", "small", "zram"]
 pytestmark = pytest.mark.long
@@ -162,12 +162,9 @@ def test_a_container_that_is_killed_after_its_step_has_settled_ends_the_ramp(ima
     assert (end["kind"], end["n"]) == ("killed", 2) and "with signal 9" in end["message"] and not found.lines("note")
 
 
-def test_a_port_that_is_taken_is_an_error_that_names_it(image, ramp, fleet):
-    fleet.add("other")
-    port = fleet.servers["other"].port
-    found = ramp(image=image, servers=1, sizes=[1], references=0, more=[{"name": "reference", "port": port}])
-    end = found.end()
-    assert end["kind"] == "error" and "reference" in end["message"] and str(port) in end["message"]
+def test_a_port_that_is_taken_after_the_launch_is_an_error_that_says_what_to_do(image, ramp, fleet, monkeypatch):
+    assert_late_port_is_refused(ramp, fleet, monkeypatch, image=image)
+    assert podman("ps", "--all", "--quiet") == ""
 
 
 def test_an_image_that_nobody_has_is_refused(image, ramp):
