@@ -200,9 +200,9 @@ lab lab-site: setup $(GOLDEN_IMAGE)
 	$(LAB) up $(LAB_HYPERVISORS) && $(BIN)/ansible-playbook -i $(LAB_INVENTORY) $(LAB_PLAYBOOK) && $(LAB_CHECK)
 
 # Three lanes at a time, one of each queue. The first queue needs CPUs. The lanes of the others wait for servers much of their time. Those of the last one
-# change this machine (swap, control groups, namespaces, loop devices), so no two of them may run at once.
+# change this machine (swap, control groups, loop devices), so no two of them may run at once.
 cpu_LANES := lint unit report
-server_LANES := client membw local-user
+server_LANES := fleet client membw local-user
 machine_LANES := $(filter-out $(cpu_LANES) $(server_LANES),$(LANES))
 test: setup-test ## Run a test of each path, and list the lanes that failed; no machine boots
 	@rm -rf $(LANE_STATUS)

@@ -30,10 +30,11 @@ def load(chance: random.Random, times: float = 1.0, slow: float = 0.0) -> dict[s
     lower = [value - min(_TICK, value // 50) for value in values]
     each = [values[second::SECONDS] for second in range(SECONDS)]
     below = [lower[second::SECONDS] for second in range(SECONDS)]
+    upper = _encoded(values)
     return {
-        "upper": _encoded(values),
+        "upper": upper,
         "lower": _encoded(lower),
-        "punctual": _encoded(values),
+        "punctual": dict(upper),
         "lost": 0,
         "seconds": [[len(a), sum(a), sum(b)] for a, b in zip(each, below)],
     }

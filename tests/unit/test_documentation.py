@@ -9,7 +9,7 @@ import pathlib
 import re
 
 import pytest
-import yaml
+from ansible.module_utils.common.yaml import yaml_load, yaml_load_all
 
 PLUGINS = "ansible_collections.memstretch.density.plugins"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ def written_in(kind):
         texts[f"doc_fragments/{path.stem}"] = fragment.ModuleDocFragment.DOCUMENTATION
     places = {}
     for place, text in texts.items():
-        for name, entry in (yaml.safe_load(text).get(kind) or {}).items():
+        for name, entry in (yaml_load(text).get(kind) or {}).items():
             places.setdefault(f"{name}: {json.dumps(entry, sort_keys=True)}", []).append(place)
     return places
 
@@ -62,7 +62,7 @@ def test_nothing_is_written_twice(kind):
 def test_each_fragment_is_used_by_several_modules():
     users = {path.stem: 0 for path in (ROOT / "plugins" / "doc_fragments").glob("[!_]*.py")}
     for name in NAMES:
-        text = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{name}").DOCUMENTATION)
+        text = yaml_load(importlib.import_module(f"{PLUGINS}.modules.{name}").DOCUMENTATION)
         for fragment in text.get("extends_documentation_fragment", []):
             if fragment.startswith("memstretch.density."):
                 users[fragment.rpartition(".")[2]] += 1
@@ -75,9 +75,9 @@ def documented():
     for kind in ("callback", "lookup"):
         for path in (ROOT / "plugins" / kind).glob("[!_]*.py"):
             found[path.stem] = importlib.import_module(f"{PLUGINS}.{kind}.{path.stem}").DOCUMENTATION
-    texts = {name: yaml.safe_load(text) for name, text in found.items()}
+    texts = {name: yaml_load(text) for name, text in found.items()}
     for path in (ROOT / "plugins" / "filter").glob("*.yml"):
-        texts[path.stem] = yaml.safe_load(path.read_text(encoding="utf-8"))["DOCUMENTATION"]
+        texts[path.stem] = yaml_load(path.read_text(encoding="utf-8"))["DOCUMENTATION"]
     return texts
 
 
@@ -118,15 +118,15 @@ def test_every_module_that_is_called_exists_and_has_the_options(place):
     allowed = {}
     for name in NAMES:
         texts = [importlib.import_module(f"{PLUGINS}.modules.{name}").DOCUMENTATION]
-        for fragment in yaml.safe_load(texts[0]).get("extends_documentation_fragment", []):
+        for fragment in yaml_load(texts[0]).get("extends_documentation_fragment", []):
             if fragment.startswith("memstretch.density."):
                 module = importlib.import_module(f"{PLUGINS}.doc_fragments.{fragment.rpartition('.')[2]}")
                 texts.append(module.ModuleDocFragment.DOCUMENTATION)
-        allowed[name] = {option for text in texts for option in yaml.safe_load(text).get("options") or {}}
+        allowed[name] = {option for text in texts for option in yaml_load(text).get("options") or {}}
     found = [
         (str(path.relative_to(ROOT)), name, options)
         for path in sorted((ROOT / place).glob("**/*.yml"))
-        for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        for document in yaml_load_all(path.read_text(encoding="utf-8"))
         for name, options in calls(document)
     ]
     wrong = [

@@ -8,7 +8,7 @@ import pathlib
 import re
 
 import pytest
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 from ansible_collections.memstretch.density.plugins.module_utils.experiment import bandwidth, page_in, writeback
 from ansible_collections.memstretch.density.plugins.module_utils.headroom import look
@@ -145,23 +145,23 @@ def with_suboptions(options):
 
 def options_of_module(module):
     """Return a module's options, with those of the collection's doc fragments."""
-    documentation = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)
+    documentation = yaml_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)
     options = documentation.get("options", {})
     for fragment in documentation.get("extends_documentation_fragment", []):
         if fragment.startswith(FRAGMENTS):
             shared = importlib.import_module(f"{PLUGINS}.doc_fragments.{fragment.removeprefix(FRAGMENTS)}")
-            for name, option in yaml.safe_load(shared.ModuleDocFragment.DOCUMENTATION).get("options", {}).items():
+            for name, option in yaml_load(shared.ModuleDocFragment.DOCUMENTATION).get("options", {}).items():
                 options[name] = {**option, **options.get(name, {})}
     return with_suboptions(options)
 
 
 def options_of_filter(name):
     text = (ROOT / "plugins" / "filter" / f"{name}.yml").read_text(encoding="utf-8")
-    return yaml.safe_load(text)["DOCUMENTATION"]["options"]
+    return yaml_load(text)["DOCUMENTATION"]["options"]
 
 
 def options_of_role(role):
-    specs = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    specs = yaml_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
     options = specs["argument_specs"]["main"].get("options", {})
     return {name.removeprefix(f"{role}_"): option for name, option in options.items()}
 

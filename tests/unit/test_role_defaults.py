@@ -7,7 +7,7 @@ import importlib
 import pathlib
 
 import pytest
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 from ansible_collections.memstretch.density.plugins.module_utils.solotest.options import OPTIONS
 from ansible_collections.memstretch.density.plugins.plugin_utils.run.configuration import OPEN_PACINGS
@@ -19,12 +19,12 @@ ROLES = sorted(path.parents[1].name for path in ROOT.glob("roles/*/meta/argument
 
 def defaults_of(role):
     path = ROOT / "roles" / role / "defaults" / "main.yml"
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return yaml_load(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def documented(role):
     path = ROOT / "roles" / role / "meta" / "argument_specs.yml"
-    specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+    specs = yaml_load(path.read_text(encoding="utf-8"))["argument_specs"]
     return {name: option for entry in specs.values() for name, option in entry.get("options", {}).items()}
 
 
@@ -66,6 +66,6 @@ def test_the_objective_of_the_roles_is_that_of_the_table():
 @pytest.mark.parametrize("plugin", ["callback.fleet_latency", "modules.site_check"])
 def test_the_documented_objective_of_a_plugin_is_that_of_the_table(plugin):
     text = importlib.import_module(f"ansible_collections.memstretch.density.plugins.{plugin}").DOCUMENTATION
-    options = yaml.safe_load(text)["options"]
+    options = yaml_load(text)["options"]
 
     assert (options["slo_avg_us"]["default"], options["slo_p99_us"]["default"]) == (SLO_AVG_US, SLO_P99_US)
