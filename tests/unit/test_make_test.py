@@ -69,8 +69,8 @@ def test_a_lane_that_fails_is_listed_and_the_others_run(make, failing):
 
 def test_a_lane_that_did_not_run_has_failed(make):
     status, lines = make("test", rules="queue-machine:\n\t@exit 1\n")
-    assert (status != 0, lines[-1]) == (True, "6 passed, 4 failed")
-    assert "FAILED fleet: did not run" in lines
+    assert (status != 0, lines[-1]) == (True, "7 passed, 3 failed")
+    assert "FAILED systemd: did not run" in lines
 
 
 def test_a_long_lane_that_fails_is_listed(make):
