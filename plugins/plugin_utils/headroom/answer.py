@@ -182,7 +182,8 @@ def _more(look: _Document, members: t.Sequence[model.Member], site: model.Site, 
         drawn = model.members(look["units"], source)
         # More page-ins than forecast are as a smaller limit.
         limited = dataclasses.replace(site, waiting=site.waiting / model.misjudged(source))
-        found.append(model.most_more(drawn, limited, next(each for each in drawn if each.name == like.name)))
+        copied = next(each for each in drawn if each.name == like.name)
+        found.append(model.most_more(drawn, limited, copied, max(1, count)))
     low, high = model.intervals(found)
     added = [*members, dataclasses.replace(like, count=count)] if count > 0 else members
     given = sum(each.count * each.given for each in added)

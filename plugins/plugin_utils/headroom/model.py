@@ -141,17 +141,34 @@ def fits(members: t.Sequence[Member], site: Site) -> bool:
     return max(found.page_ins, default=0.0) * site.page_in_us / 1e6 <= site.waiting
 
 
-def most_more(members: t.Sequence[Member], site: Site, like: Member) -> int:
-    """Return how many more copies of a unit fit; -1 if not even the present members do."""
+def most_more(members: t.Sequence[Member], site: Site, like: Member, near: int = 1) -> int:
+    """Return how many more copies of a unit fit; -1 if not even the present members do.
+
+    Args:
+        members: that are there.
+        site: what they share.
+        like: the unit that is copied.
+        near: where the search begins, 1 or more. The closer it is to the answer, the sooner that is found.
+    """
+
+    def fit(count: int) -> bool:
+        return fits([*members, dataclasses.replace(like, count=count)], site)
+
     if not fits(members, site):
         return -1
-    low, high = 0, 1
-    while high <= MOST_MORE and fits([*members, dataclasses.replace(like, count=high)], site):
-        low, high = high, 2 * high
+    low, high = 0, MOST_MORE + 1
+    at, step = near, max(1, near // 16)
+    while low < at < high:
+        fitting = fit(at)
+        low, high = (at, high) if fitting else (low, at)
+        if low and high <= MOST_MORE:
+            break
+        at += step if fitting else -step
+        step *= 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits([*members, dataclasses.replace(like, count=middle)], site) else (low, middle)
-    return min(low, MOST_MORE)
+        low, high = (middle, high) if fit(middle) else (low, middle)
+    return low
 
 
 def misjudged(source: random.Random) -> float:

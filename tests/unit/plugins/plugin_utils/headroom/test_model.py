@@ -98,6 +98,20 @@ def test_the_number_that_fits():
     assert not model.fits([dataclasses.replace(like, count=101 + count)], SITE)
 
 
+@pytest.mark.parametrize("near", [1, 2, 600, 680, 681, 682, 700, 5000, model.MOST_MORE])
+def test_the_number_that_fits_is_found_from_anywhere(near):
+    like = unit()
+    assert model.most_more([dataclasses.replace(like, count=100)], SITE, like, near) == int(1000 / 1.28) - 100
+
+
+@pytest.mark.parametrize("near", [1, 40])
+def test_nothing_more_and_more_than_can_be_counted(near):
+    like = unit()
+    full = [dataclasses.replace(like, count=int(1000 / 1.28))]
+    assert model.most_more(full, SITE, like, near) == 0
+    assert model.most_more([like], dataclasses.replace(SITE, dram=1e15), like, near) == model.MOST_MORE
+
+
 def test_a_full_tier_ends_it():
     site = dataclasses.replace(SITE, room=9500 * MIB)
     count = model.most_more([unit(count=10)], site, unit())
