@@ -29,6 +29,8 @@ options:
       - What to look at instead of VMs. Each is a systemd unit such as V(redis@*.service), a control group such as
         V(/kubepods/*), or C(process:) with the name of a program, such as V(process:redis-server), for each of its
         processes. Patterns of the shell are allowed.
+      - A systemd unit below another one that matches is a part of that one. Units that have a process in common for
+        another reason are refused, because its memory would count twice.
       - With an empty list, the VMs of libvirt and QEMU.
     type: list
     elements: str
@@ -113,12 +115,12 @@ headroom:
       description:
         - The host, with C(dram_bytes), C(available_bytes), C(in_use_bytes) (without clean page cache),
           C(hugepages_bytes), C(ksm_saved_bytes), and C(numa_nodes).
-        - C(tiers) are its swap areas (C(kind) is V(zram), V(drive) or V(file)). C(zram) and C(zswap) have their
-          C(stored_bytes) and the C(used_bytes) of DRAM that these take. C(drives) are those with swap, and
-          C(worn_percent) is how much of its endurance an NVMe drive says is used.
+        - C(tiers) are its swap areas (C(kind) is V(zram), V(drive) or V(file)). C(zram), of the devices with swap, and
+          C(zswap) have their C(stored_bytes) and the C(used_bytes) of DRAM that these take. C(drives) are those with
+          swap, and C(worn_percent) is how much of its endurance an NVMe drive says is used.
         - C(psi) has the averages of the pressure in percent, and C(rates) what happened each second of the look
           (C(page_ins), C(page_outs), C(major_faults), C(refaults)), the shares of the time in which tasks waited, the
-          CPU time of kswapd, and C(drive_page_in_us).
+          CPU time of kswapd, and C(drive_page_in_us), which is null if most reads of the drives were no page-ins.
       type: dict
     units:
       description: The units by name.

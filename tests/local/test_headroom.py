@@ -18,7 +18,7 @@ import threading
 import hot_set
 import pytest
 
-from ansible_collections.memstretch.density.plugins.module_utils.headroom import lru_gen, units
+from ansible_collections.memstretch.density.plugins.module_utils.headroom import lru_gen, reclaim, units
 from ansible_collections.memstretch.density.plugins.module_utils.headroom.look import Look
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles, meminfo
 from ansible_collections.memstretch.density.plugins.plugin_utils.forecast.records import (
@@ -371,6 +371,42 @@ def test_a_trial_that_is_killed_gives_back_what_it_took(zram):
 
         wait_for("what was taken", lambda: in_dram(path) > 0.97 * used)
         assert (path / LIMIT).read_text(encoding="ascii") == limit
+
+
+FAR = """
+import mmap, sys, time
+with mmap.mmap(-1, 3 * 2**30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for page in range(len(memory) - 32 * 2**20, len(memory), mmap.PAGESIZE):
+        memory[page] = 1
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_is_far_into_a_large_area_is_brought_back(zram):
+    """As the memory of a large VM, which is one area; and although another area has gone meanwhile."""
+    group = GROUPS / f"test-headroom-{os.getpid()}-far"
+    group.mkdir()
+    if not VERSION_2:
+        (group / "memory.swappiness").write_text("100", encoding="ascii")
+    command = ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh", sys.executable, "-c", FAR]
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout.readline() == "ready\n"
+                limit, used = (group / LIMIT).read_text(encoding="ascii"), in_dram(group)
+                (group / LIMIT).write_text(str(used - 24 * 2**20), encoding="ascii")
+                wait_for("an eviction", lambda: in_dram(group) < used - 20 * 2**20)
+                (group / LIMIT).write_text(limit, encoding="ascii")
+                areas = reclaim._areas(HostFiles(), process.pid)
+                assert [size for _start, size in areas if size > 2**31] == [3 * 2**30]
+                assert reclaim._bring_back(process.pid, [(2**20, 4096), *areas]) == errno.ENOMEM
+                wait_for("what was evicted", lambda: in_dram(group) > used - 8 * 2**20)  # not files
+            finally:
+                process.kill()
+    finally:
+        group.rmdir()
 
 
 @pytest.mark.long

@@ -27,6 +27,10 @@ from ansible_collections.memstretch.density.plugins.module_utils.host.files impo
 REFAULTS = ("workingset_refault_anon", "workingset_refault_file")
 # Fewer page-ins than this from a drive say little about its latency.
 LEAST_READS = 20
+# With more reads than this for each page-in, most of them are somebody else's.
+_MOST_READS = 2
+# A line of /proc/PID/maps whose memory is shared: of memfd_create(), shm_open() or shmget(), or without a file.
+_SHARED = re.compile(r"^\S+ ..[-x]s .* (/memfd:|/dev/shm/|/SYSV|/dev/zero)", re.MULTILINE)
 _PSI = re.compile(r"^(some|full) avg10=([\d.]+) avg60=([\d.]+) avg300=([\d.]+)", re.MULTILINE)
 
 
@@ -58,11 +62,6 @@ def rates(before: Moment, after: Moment, files: HostFiles) -> dict[str, t.Any]:
         return round(sum(known) / seconds, 3) if known and seconds else None
 
     refaults = [after.refaults[name] - value for name, value in before.refaults.items() if name in after.refaults]
-    page_in_us = [
-        counters[f"disk.{disk}.read_ms"] * 1000 / counters[f"disk.{disk}.reads"]
-        for disk in swap_disks(files)
-        if not disk.startswith("zram") and counters.get(f"disk.{disk}.reads", 0) >= LEAST_READS
-    ]
     return {
         "seconds": round(seconds, 3),
         "page_ins": each_second("pswpin", "zswpin"),
@@ -73,8 +72,21 @@ def rates(before: Moment, after: Moment, files: HostFiles) -> dict[str, t.Any]:
         "memory_full_share": _share(counters, "psi_memory_full_us", seconds),
         "io_some_share": _share(counters, "psi_io_some_us", seconds),
         "kswapd_cpu_share": round((after.kswapd_ticks - before.kswapd_ticks) / os.sysconf("SC_CLK_TCK") / seconds, 4),
-        "drive_page_in_us": round(max(page_in_us), 1) if page_in_us else None,
+        "drive_page_in_us": _page_in_us(counters, swap_disks(files)),
     }
+
+
+def _page_in_us(counters: t.Mapping[str, t.Any], disks: t.Sequence[str]) -> float | None:
+    """Return how long a read of the slowest drive with swap took; None if too few of their reads can be page-ins."""
+    reads = {disk: counters.get(f"disk.{disk}.reads", 0) for disk in disks}
+    of_zram = sum(count for disk, count in reads.items() if disk.startswith("zram"))
+    drives = {disk: count for disk, count in reads.items() if not disk.startswith("zram")}
+    page_ins = counters.get("pswpin", 0) - of_zram
+    # Somebody else reads a drive, too: a backup, for example. A page-in is one read, or a part of one.
+    if page_ins < LEAST_READS or sum(drives.values()) > _MOST_READS * page_ins:
+        return None
+    found = [counters[f"disk.{disk}.read_ms"] * 1000 / count for disk, count in drives.items() if count >= LEAST_READS]
+    return round(max(found), 1) if found else None
 
 
 def memory(files: HostFiles) -> dict[str, t.Any]:
@@ -91,6 +103,8 @@ def memory(files: HostFiles) -> dict[str, t.Any]:
         for area in swap_areas(files)
     ]
     stats = pressure.snapshot(files.root)
+    # A device with a file system is no tier, and what it takes cannot be evicted.
+    zram = dict(pressure.zram(files, [os.path.basename(area["name"]) for area in areas if area["kind"] == "zram"]))
     zswap_on = files.text("/sys/module/zswap/parameters/enabled") == "Y"
     nodes = [name for name in files.names("/sys/devices/system/node") if re.match(r"^node\d+$", name)]
     return {
@@ -100,7 +114,7 @@ def memory(files: HostFiles) -> dict[str, t.Any]:
         "hugepages_bytes": info.get("Hugetlb"),
         "tiers": areas,
         "drives": endurance.swap_drives(files),
-        "zram": _compressed(stats, "zram_stored_bytes", "zram_used_bytes"),
+        "zram": _compressed(zram, "zram_stored_bytes", "zram_used_bytes"),
         "zswap": {
             "enabled": zswap_on,
             **_compressed(stats, "zswap_stored_bytes", "zswap_compressed_bytes"),
@@ -122,23 +136,33 @@ def unit_memory(files: HostFiles, unit: Unit) -> dict[str, int]:
     """Return the memory of a unit in bytes, without files that it has mapped or cached.
 
     C(resident) is in DRAM, C(swapped) beyond it, C(hugetlb) in huge pages that are never swapped, and C(locked) is
-    resident memory that its processes have locked or that a device uses.
+    resident memory that its processes have locked or that a device uses. C(shared_swapped) is the part of C(swapped)
+    that is shared memory, such as that of a VM with virtiofs.
     """
-    found = dict.fromkeys(("resident", "swapped", "hugetlb", "locked"), 0)
+    found = dict.fromkeys(("resident", "swapped", "shared_swapped", "hugetlb", "locked"), 0)
+    several = len(unit.pids) > 1
+    shared_hugetlb = 0
     for pid in unit.pids:
         status = _kib(files.text(f"/proc/{pid}/status"))
-        if len(unit.pids) == 1:
-            resident = status.get("RssAnon", 0) + status.get("RssShmem", 0)
-            swapped = status.get("VmSwap", 0)
-        else:
-            # Processes of one program share pages after a fork: each has its part of them.
+        parts: dict[str, int] = {}
+        if several or _SHARED.search(files.text(f"/proc/{pid}/maps") or ""):
             parts = _kib(files.text(f"/proc/{pid}/smaps_rollup"))
+        if several:
+            # Processes of one program share pages after a fork: each has its part of them.
             resident = parts.get("Pss_Anon", 0) + parts.get("Pss_Shmem", 0)
-            swapped = parts.get("SwapPss", 0)
+            found["swapped"] += parts.get("SwapPss", 0)
+            found["hugetlb"] += parts.get("Private_Hugetlb", 0)
+            shared_hugetlb = max(shared_hugetlb, parts.get("Shared_Hugetlb", 0))
+        else:
+            resident = status.get("RssAnon", 0) + status.get("RssShmem", 0)
+            found["swapped"] += status.get("VmSwap", 0)
+            found["hugetlb"] += status.get("HugetlbPages", 0)
         found["resident"] += resident
-        found["swapped"] += swapped
-        found["hugetlb"] += status.get("HugetlbPages", 0)
+        # Shared memory in swap is in Swap alone, and each process that maps it has all of it there.
+        found["shared_swapped"] = max(found["shared_swapped"], parts.get("Swap", 0) - status.get("VmSwap", 0))
         found["locked"] += min(resident, status.get("VmLck", 0) + status.get("VmPin", 0))
+    found["swapped"] += found["shared_swapped"]
+    found["hugetlb"] += shared_hugetlb
     return found
 
 

@@ -77,8 +77,8 @@ class _Measured(t.NamedTuple):
 
     Attributes:
         shares: for each unit and age.
-        bytes: instead, from methods that count all pages, the seconds and the active bytes; both ends of the interval
-            are then the figure.
+        bytes: instead, from methods that count all pages, the seconds and the active bytes, without what is locked;
+            both ends of the interval are then the figure.
         pinned: the share of each unit's sampled pages that are locked.
         kernel_cpu_s: the CPU time of the kernel's own threads.
         plan: how large the samples are; None if all pages were counted.
@@ -173,7 +173,13 @@ class Look:
 
     def _by_reclaim(self) -> _Measured:
         with Reclaim(self._files, self._units) as trial:
-            return _Measured([], trial.watch(self._ages), [], 0.0)
+            resident = trial.watch(self._ages)
+        # What is locked stays resident; the generations of MGLRU do not have it.
+        active = [
+            {age: (took, size - memory["locked"]) for age, (took, size) in of_unit.items()}
+            for of_unit, memory in zip(resident, self._memory)
+        ]
+        return _Measured([], active, [], 0.0)
 
     def _by_damon(self) -> _Measured:
         refuse()  # before anything else, since the other methods would disturb somebody else's DAMON
@@ -285,13 +291,15 @@ class Look:
         stretchable = owned - locked
         figures: dict[int, tuple[float, ...]] = {}
         if measured.shares:
+            # Shared memory in swap is in no page table, so the sample has none of it; and it was not accessed.
+            sampled = max(0, stretchable - memory["shared_swapped"])
             figures = {
-                age: (each.took, *(share * stretchable for share in each[1:]))
+                age: (each.took, *(share * sampled for share in each[1:]))
                 for age, each in measured.shares[number].items()
             }
         elif measured.bytes:
             figures = {
-                age: (took, *(min(stretchable, max(0, size - locked)),) * 3)
+                age: (took, *(min(stretchable, max(0, size)),) * 3)
                 for age, (took, size) in measured.bytes[number].items()
             }
         ages = [

@@ -44,6 +44,8 @@ _LEAST_TAKEN = 2**20
 _GROUPS_1, _GROUPS_2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 # System calls that have the same number on all architectures, and MADV_WILLNEED.
 _PIDFD_OPEN, _PROCESS_MADVISE, _WILLNEED = 434, 440, 3
+# The kernel handles a little less than 2 GiB in one call, and leaves out the rest.
+_MOST_AT_ONCE = 2**30
 # What the kernel says of a control group that was removed, because its VM has stopped.
 _GONE = (errno.ENOENT, errno.ENODEV)
 
@@ -248,21 +250,33 @@ def _areas(files: HostFiles, pid: int) -> list[tuple[int, int]]:
 
 
 def _bring_back(pid: int, areas: t.Sequence[tuple[int, int]]) -> int:
-    """Let the kernel read areas of a process back from swap; return the number of the error, or 0."""
+    """Let the kernel read areas of a process back from swap.
+
+    Returns:
+        0, or the number of the error. After ENOMEM, because a part of an area has gone, the others were read.
+    """
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
     descriptor = call(*map(ctypes.c_long, (_PIDFD_OPEN, pid, 0)))
     if descriptor < 0:
         return ctypes.get_errno()
+    error = 0
     try:
-        for start, size in areas:
-            area = _Area(start, size)
+        for area in _in_parts(areas):
             numbers = map(ctypes.c_long, (_PROCESS_MADVISE, descriptor, ctypes.addressof(area), 1, _WILLNEED, 0))
             if call(*numbers) < 0:
-                return ctypes.get_errno()
-        return 0
+                error = ctypes.get_errno()
+                if error != errno.ENOMEM:
+                    break
+        return error
     finally:
         os.close(descriptor)
+
+
+def _in_parts(areas: t.Sequence[tuple[int, int]]) -> t.Iterator[_Area]:
+    for start, size in areas:
+        for done in range(0, size, _MOST_AT_ONCE):
+            yield _Area(start + done, min(_MOST_AT_ONCE, size - done))
 
 
 def _read(path: str) -> str:

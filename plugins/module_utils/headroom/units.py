@@ -18,6 +18,7 @@ import xml.etree.ElementTree as ET
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import HostFiles
 from ansible_collections.memstretch.density.plugins.module_utils.options import SettingError
+from ansible_collections.memstretch.density.plugins.module_utils.vm import qemu
 
 STATE_FILES = "/run/libvirt/qemu"
 MOST_UNITS = 1000
@@ -76,24 +77,27 @@ def find(files: HostFiles, patterns: t.Sequence[str]) -> list[Unit]:
     """Return the units of this host, by name: its VMs, or what the patterns match.
 
     Raises:
-        SettingError: there are too many.
+        SettingError: there are too many, or a process is in two of them.
     """
     if not patterns:
         return _limited(_virtual_machines(files))
     processes = _processes(files)
+    # By the path of the control group, or the number of the process.
     found: dict[str, Unit] = {}
     for pattern in patterns:
         if pattern.startswith(PROCESS):
             wanted = pattern[len(PROCESS) :]
-            matched = [
-                Unit(f"{each.name}-{each.pid}", "process", (each.pid,))
+            found.update(
+                (str(each.pid), Unit(f"{each.name}-{each.pid}", "process", (each.pid,)))
                 for each in processes
                 if fnmatch.fnmatchcase(each.name, wanted[:15])  # the kernel keeps 15 characters of a name
-            ]
+            )
         else:
-            matched = _groups(processes, pattern)
-        found.update({each.name: each for each in matched})
-    return _limited(list(found.values()))
+            found.update(_groups(processes, pattern))
+    names = [unit.name for unit in found.values()]
+    every = [each if names.count(each.name) == 1 else each._replace(name=key) for key, each in found.items()]
+    _refuse_overlap(every)
+    return _limited(every)
 
 
 def started(before: t.Sequence[Unit], now: t.Sequence[Unit]) -> list[str]:
@@ -121,22 +125,39 @@ def _plausible(unit: Unit) -> Unit:
     return Unit(name, unit.kind, unit.pids, *sizes)
 
 
-def _groups(processes: t.Sequence[_Process], pattern: str) -> list[Unit]:
-    """Return the systemd units or control groups that match, each with the processes in it and below it."""
+def _refuse_overlap(found: t.Sequence[Unit]) -> None:
+    """Refuse units that share a process, since its memory would count several times."""
+    owners: dict[int, str] = {}
+    for unit in found:
+        for pid in unit.pids:
+            other = owners.setdefault(pid, unit.name)
+            if other != unit.name:
+                raise SettingError(
+                    f"units: {other} and {unit.name} have process {pid} in common, whose memory would count twice; "
+                    "name one of them only"
+                )
+
+
+def _groups(processes: t.Sequence[_Process], pattern: str) -> dict[str, Unit]:
+    """Return the systemd units or control groups that match, by path, each with the processes in it and below it.
+
+    A systemd unit below another one that matches is a part of that one.
+    """
     pids: dict[str, set[int]] = {}
     for process in processes:
         for group in process.groups:
             parts = group.strip("/").split("/")
             if pattern.startswith("/"):
                 depth = pattern.strip("/").count("/") + 1
-                name = "/" + "/".join(parts[:depth])
-                names = [name] if len(parts) >= depth and _matches(parts[:depth], pattern) else []
+                matches = len(parts) >= depth and _matches(parts[:depth], pattern)
             else:
-                names = [part for part in parts if fnmatch.fnmatchcase(part, pattern)]
-            for name in names:
-                pids.setdefault(name, set()).add(process.pid)
-    kind = "control group" if pattern.startswith("/") else "systemd unit"
-    return [Unit(name, kind, tuple(sorted(found))) for name, found in pids.items()]
+                matching = [number for number, part in enumerate(parts, 1) if fnmatch.fnmatchcase(part, pattern)]
+                depth, matches = min(matching, default=0), bool(matching)
+            if matches:
+                pids.setdefault("/" + "/".join(parts[:depth]), set()).add(process.pid)
+    if pattern.startswith("/"):
+        return {path: Unit(path, "control group", tuple(sorted(found))) for path, found in pids.items()}
+    return {path: Unit(path.rpartition("/")[2], "systemd unit", tuple(sorted(found))) for path, found in pids.items()}
 
 
 def _matches(parts: t.Sequence[str], pattern: str) -> bool:
@@ -211,7 +232,19 @@ def _from_command_line(files: HostFiles, pid: int) -> Unit | None:
     if not _QEMU.match(os.path.basename(words[0])) or "-name" not in words[:-1]:
         return None
     name = re.sub(r"^guest=", "", words[words.index("-name") + 1].split(",")[0])
-    memory = words[words.index("-m") + 1].split(",")[0] if "-m" in words[:-1] else ""
-    match = re.match(r"^(?:size=)?(\d+)([MGmg]?)$", memory)
-    given = int(match[1]) * (2**30 if match[2] in ("G", "g") else 2**20) if match else None
-    return Unit(name or f"vm-{pid}", "vm", (pid,), given, given)
+    return Unit(name or f"vm-{pid}", "vm", (pid,), _given(words))
+
+
+def _given(words: t.Sequence[str]) -> int | None:
+    """Return the memory on QEMU's command line, with that of its memory modules; None if it does not say it."""
+    boot = qemu.boot_memory(next(_options(words, "-m"), ""))
+    if boot is None:
+        return None
+    backends = map(qemu.parts, _options(words, "-object"))
+    sizes = {each.get("id"): qemu.bytes_of(each.get("size", "")) for each in backends}
+    devices = map(qemu.parts, _options(words, "-device"))
+    return boot + sum(sizes.get(each.get("memdev")) or 0 for each in devices if each.get("") == "pc-dimm")
+
+
+def _options(words: t.Sequence[str], name: str) -> t.Iterator[str]:
+    return (value for each, value in zip(words, words[1:]) if each == name)

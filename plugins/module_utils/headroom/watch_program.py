@@ -183,9 +183,8 @@ def samples(root: str, now: float, each_second: t.Mapping[str, float]) -> t.Iter
 
 
 def compression(root: str) -> t.Iterator[Sample]:
-    """Return how well zram compresses, if it holds something."""
-    block = os.path.join(root, "sys/block")
-    names = [name for name in sorted(os.listdir(block)) if name.startswith("zram")] if os.path.isdir(block) else []
+    """Return how well the zram devices with swap compress, if they hold something."""
+    names = re.findall(r"^/dev/(zram\d+) ", text("/proc/swaps", root), re.MULTILINE)
     figures = [text(f"/sys/block/{name}/mm_stat", root).split() for name in names]
     stored = sum(int(each[0]) for each in figures if len(each) > 2)
     used = sum(int(each[2]) for each in figures if len(each) > 2)

@@ -88,7 +88,7 @@ def snapshot(root: str = "/") -> dict[str, int | float]:
     result.update(_memory(files))
     result.update(_paging(files))
     result.update(_stalls(files))
-    result.update(_zram(files))
+    result.update(zram(files, [name for name in files.names("/sys/block") if name.startswith("zram")]))
     result.update(_disks(files))
     return result
 
@@ -158,13 +158,12 @@ def _stalls(files: HostFiles) -> t.Iterator[tuple[str, int]]:
             yield f"psi_{resource}_{share}_us", int(total)
 
 
-def _zram(files: HostFiles) -> t.Iterator[tuple[str, int]]:
+def zram(files: HostFiles, devices: t.Iterable[str]) -> t.Iterator[tuple[str, int]]:
+    """Yield what zram devices hold together, and the DRAM that they take; nothing if there are none."""
     # Documentation/admin-guide/blockdev/zram.rst: orig_data_size compr_data_size mem_used_total ...
     stats = [
         [int(word) for word in content.split()[:3]]
-        for content in (
-            files.text(f"/sys/block/{name}/mm_stat") for name in files.names("/sys/block") if name.startswith("zram")
-        )
+        for content in (files.text(f"/sys/block/{name}/mm_stat") for name in devices)
         if content
     ]
     if stats:

@@ -10,19 +10,17 @@ topology or a pinned vCPU that does not match the number of vCPUs.
 from __future__ import annotations
 
 import math
-import re
 import shlex
 import typing as t
 import xml.etree.ElementTree as ET
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.files import parse_cpu_list
+from ansible_collections.memstretch.density.plugins.module_utils.vm import qemu
 
 MIB = 2**20
 # libvirt's units of memory.
 _UNITS = {"b": 1, "bytes": 1, "KB": 1000, "k": 2**10, "KiB": 2**10, "M": 2**20, "MiB": 2**20}
 _UNITS.update({"G": 2**30, "GiB": 2**30, "T": 2**40, "TiB": 2**40})
-# QEMU's options: -m 2048 (MiB) of libvirt up to 9.0, -m size=2097152k of later ones and with memory slots.
-_QEMU_UNITS = {"": 2**20, "k": 2**10, "m": 2**20, "g": 2**30}
 # Levels of a topology other than sockets, cores and threads, the older ones first.
 _LEVELS = ("dies", "clusters", "modules")
 
@@ -154,25 +152,19 @@ def sizes_of_command(command: str, definition: str) -> Sizes:
         DomainError: the command has no sizes.
     """
     words = shlex.split(command)
-    options = {name: _values(words[place + 1]) for place, name in enumerate(words[:-1]) if name in ("-m", "-smp")}
-    memory, vcpus = options.get("-m", {}), options.get("-smp", {})
-    size = re.fullmatch(r"(\d+)([kmg]?)", memory.get("size", "").lower())
-    if not size or not vcpus.get("cpus", "").isdigit():
+    options = dict(zip(words, words[1:]))
+    # -m 2048 (MiB) of libvirt up to 9.0, -m size=2097152k of later ones and with memory slots.
+    size = qemu.boot_memory(options.get("-m", ""))
+    vcpus = qemu.parts(options.get("-smp", ""))
+    cpus = vcpus.get("cpus", vcpus.get("", ""))
+    if size is None or not cpus.isdigit():
         raise DomainError(f"the command that libvirt makes for QEMU from the definition has no sizes: {command[:500]}")
     modules = sum(
         bytes_of(module.text, module.get("unit"))
         for module in ET.fromstring(definition).iterfind("./devices/memory/target/size")
     )
-    current = int(vcpus["cpus"])
-    return Sizes(int(size[1]) * _QEMU_UNITS[size[2]] + modules, current, int(vcpus.get("maxcpus", current)))
-
-
-def _values(option: str) -> dict[str, str]:
-    """Return the parts of an option of QEMU; its first one may stand without a name."""
-    first, *others = option.split(",")
-    parts = dict(part.partition("=")[::2] for part in others)
-    name, separator, value = first.partition("=")
-    return {**parts, name: value} if separator else {**parts, "size": first, "cpus": first}
+    current = int(cpus)
+    return Sizes(size + modules, current, int(vcpus.get("maxcpus", current)))
 
 
 def _remove(parent: ET.Element, tag: str) -> None:

@@ -187,6 +187,7 @@ def _more(look: _Document, members: t.Sequence[model.Member], site: model.Site, 
     low, high = model.intervals(found)
     added = [*members, dataclasses.replace(like, count=count)] if count > 0 else members
     given = sum(each.count * each.given for each in added)
+    left = site.dram - site.own
     return {
         "like": like.name,
         "count": max(0, count),
@@ -195,7 +196,7 @@ def _more(look: _Document, members: t.Sequence[model.Member], site: model.Site, 
         "forecast": _forecast_text(model.forecast(added, site)),
         "one_more": _forecast_text(model.forecast([*members, like], site)),
         "ram_allocation_ratio": math.floor(100 * given / look["host"]["dram_bytes"]) / 100,
-        "memoryOvercommitPercentage": math.floor(100 * given / (site.dram - site.own)),
+        "memoryOvercommitPercentage": math.floor(100 * given / left) if left >= 1 else 0,
         "fits_now": count >= 0,
     }
 

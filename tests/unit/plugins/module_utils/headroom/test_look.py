@@ -76,6 +76,38 @@ def test_without_measuring_nothing_is_claimed():
     assert unit["ages"] == [] and unit["reason"] == found["reason"] and unit["resident_bytes"] > 2**20
 
 
+@pytest.fixture
+def seen(tmp_path):
+    """A function that returns the active bytes and the stretchable bytes of a unit, of which something was measured."""
+
+    def seen(measured, **figures):
+        process = tmp_path / "proc/5"
+        process.mkdir(parents=True, exist_ok=True)
+        (process / "status").write_text("".join(f"{name}:\t{size} kB\n" for name, size in figures.items()))
+        unit = look.Look(HostFiles(str(tmp_path)), [Unit("web", "vm", (5,))], [10])._document(0, measured, None)
+        return unit["ages"][0]["active_bytes"], unit["stretchable_bytes"]
+
+    return seen
+
+
+MIB = 2**20
+
+
+def test_generations_have_nothing_of_what_is_locked(seen):
+    """MGLRU has only memory that can be evicted, so what is locked is not taken off once more."""
+    generations = look._Measured([], [{10: (10.0, 1024 * MIB)}], [], 0.0)
+    assert seen(generations, RssAnon=4 * 2**20, VmLck=2**20) == (1024 * MIB, 3072 * MIB)
+
+
+def test_shared_memory_in_swap_is_not_active(seen, tmp_path):
+    """Half of the memory of a VM is in swap, where the sample sees none of it, and half of the rest is active."""
+    (tmp_path / "proc/5").mkdir(parents=True)
+    (tmp_path / "proc/5/maps").write_text("7f00-7f10 rw-s 00000000 00:01 12 /memfd:ram (deleted)\n")
+    (tmp_path / "proc/5/smaps_rollup").write_text(f"Swap:  {2 * 2**20} kB\n")
+    sampled = look._Measured([{10: look._Active(10.0, 0.5, 0.45, 0.55)}], [], [], 0.0)
+    assert seen(sampled, RssShmem=2 * 2**20) == (1024 * MIB, 4096 * MIB)
+
+
 class Kernel:
     """Stands for look.Damon: all pages count as accessed, and the kernel's thread takes so long for each check."""
 

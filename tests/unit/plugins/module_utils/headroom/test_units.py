@@ -69,9 +69,38 @@ def test_a_vm_without_libvirt_is_found_by_its_command_line(host):
     )
 
     assert units.find(files, []) == [
-        units.Unit("a", "vm", (9,), 2**30, 2**30),
-        units.Unit("db", "vm", (7,), 2 * 2**30, 2 * 2**30),
+        units.Unit("a", "vm", (9,), 2**30),
+        units.Unit("db", "vm", (7,), 2 * 2**30),
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        (("-m", "size=4194304k"), 4 * 2**30),  # of libvirt in the pods of KubeVirt
+        (("-m", "slots=255,maxmem=524288M,size=1024"), 2**30),
+        (
+            ("-m", "size=1024,slots=255,maxmem=524288M")
+            + ("-object", "memory-backend-ram,id=ram-node0,size=1024M")
+            + ("-object", "memory-backend-ram,id=mem-dimm0,size=7G", "-device", "pc-dimm,id=dimm0,memdev=mem-dimm0"),
+            8 * 2**30,
+        ),  # of Proxmox with hot-plug
+        (
+            ("-m", "size=1048576k,slots=16,maxmem=4194304k")
+            + ("-object", '{"qom-type":"memory-backend-ram","id":"memdimm0","size":536870912}')
+            + ("-device", '{"driver":"pc-dimm","node":0,"memdev":"memdimm0","id":"dimm0"}'),
+            1536 * 2**20,
+        ),  # of libvirt 8 and later
+        (("-m", "lots"), None),
+        (("-m", "9" * 5000), None),
+        (("-m", "1G", "-device", "{" + '"a":{' * 100_000), 2**30),
+        ((), None),
+    ],
+    ids=["KiB", "any order", "modules", "JSON", "no size", "no number", "no JSON", "nothing"],
+)
+def test_the_memory_that_qemu_gives_to_a_vm(host, options, given):
+    files = host(9, "qemu-system-x86", command=("/usr/bin/qemu-system-x86_64", "-name", "guest=a", *options))
+    assert units.find(files, []) == [units.Unit("a", "vm", (9,), given)]
 
 
 def test_vms_of_one_name_stay_apart(host):
@@ -92,6 +121,33 @@ def test_a_systemd_unit_has_the_processes_in_it_and_below_it(host):
         units.Unit("redis@6379.service", "systemd unit", (1, 2)),
         units.Unit("redis@6380.service", "systemd unit", (3,)),
     ]
+
+
+def test_a_systemd_unit_within_another_one_is_a_part_of_it(host):
+    """And units of two managers have one name."""
+    host(31, "postgres", "0::/user.slice/user-1000.slice/user@1000.service/app.slice/postgresql.service\n")
+    host(33, "dbus", "0::/user.slice/user-1001.slice/session.scope/dbus.service\n")
+    host(34, "dbus", "0::/system.slice/dbus.service\n")
+    files = host(32, "redis", "0::/system.slice/redis.service\n")
+
+    assert [(unit.name, unit.pids) for unit in units.find(files, ["*.service"])] == [
+        ("/system.slice/dbus.service", (34,)),
+        ("/user.slice/user-1001.slice/session.scope/dbus.service", (33,)),
+        ("redis.service", (32,)),
+        ("user@1000.service", (31,)),
+    ]
+    assert [(unit.name, unit.pids) for unit in units.find(files, ["*.slice"])] == [
+        ("system.slice", (32, 34)),
+        ("user.slice", (31, 33)),
+    ]
+
+
+@pytest.mark.parametrize("patterns", [["redis.service", "process:redis-server"], ["*.service", "*.slice"]])
+def test_no_memory_counts_twice(host, patterns):
+    files = host(32, "redis-server", "0::/system.slice/redis.service\n")
+    with pytest.raises(SettingError, match="have process 32 in common, whose memory would count twice; name one"):
+        units.find(files, patterns)
+    assert [unit.name for unit in units.find(files, ["redis.service", "*.service"])] == ["redis.service"]
 
 
 def test_a_control_group_is_matched_part_by_part(host):
@@ -135,10 +191,8 @@ def test_what_a_user_of_the_host_calls_a_process_or_a_group_spoils_no_look(host)
 
     (vm,) = units.find(files, [])
     assert vm.name == "x?[2J" + 195 * "y" and vm.given_bytes is None and vm.balloon_bytes is None
-    assert [each.name for each in units.find(files, ["*.service", "process:redis*"])] == [
-        "??evil.service",
-        "redis?server-8",
-    ]
+    assert [each.name for each in units.find(files, ["*.service"])] == ["??evil.service"]
+    assert [each.name for each in units.find(files, ["process:redis*"])] == ["redis?server-8"]
     for found in units.find(files, []):
         accepted.DOCUMENT.required["units"].kind.required["name"].check("name", found.name)
 

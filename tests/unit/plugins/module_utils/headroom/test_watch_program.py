@@ -64,6 +64,9 @@ def values(text):
 def test_the_metrics_are_those_of_the_host(host):
     host.write(NOW - 60)
     host.set(some=2.5, page_ins=600, refaults=120)
+    logs = host.path / "sys/block/zram1/mm_stat"  # of a file system, which is no tier
+    logs.parent.mkdir(parents=True)
+    logs.write_text("90000 900 9000 0\n", encoding="utf-8")
     found = values(host.write())
 
     assert found["memstretch_headroom_page_ins_per_second",] == 10

@@ -84,6 +84,12 @@ def test_the_same_in_the_words_of_others(look):
     assert more["memoryOvercommitPercentage"] == pytest.approx(100 * given / (64 * 0.95 - 2), abs=1)
 
 
+@pytest.mark.parametrize("own", [64 * 0.95, 63])
+def test_a_host_that_leaves_nothing_for_units_is_over_its_limit(look, own):
+    found = of(look(in_use_bytes=round((40 + own) * GIB)))
+    assert found["verdict"] == "over" and found["more"]["memoryOvercommitPercentage"] == 0
+
+
 def test_idle_vms_leave_more_room_than_busy_ones(look):
     idle = [unit(f"vm{number}", shares={1: 0.01, 10: 0.02, 300: 0.03}) for number in range(10)]
     assert of(look(units=idle))["more"]["count"] > of(look())["more"]["count"]
