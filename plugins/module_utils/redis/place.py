@@ -67,14 +67,24 @@ class Place:
             write_file(path, text, mode, lambda _directory: os.chown(f"{path}.memstretch-new", uid, gid))
         return True
 
-    def remove(self, path: str) -> bool:
-        """Remove a file or a tree; return whether it existed."""
+    def remove(self, path: str, last: str = "") -> bool:
+        """Remove a file or a tree; return whether it existed.
+
+        Args:
+            path: of the file or the directory.
+            last: the name of the entry of the directory that goes last, by which a later run knows what is left.
+        """
         if not os.path.lexists(path):
             return False
         self._note(path, "present\n", None)
         if not self.check_mode:
             if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path)
+                for entry in sorted(os.scandir(path), key=lambda entry: entry.name == last):
+                    if entry.is_dir(follow_symlinks=False):
+                        shutil.rmtree(entry.path)
+                    else:
+                        os.unlink(entry.path)
+                os.rmdir(path)
             else:
                 os.unlink(path)
         return True

@@ -479,10 +479,11 @@ class _Run:
                     daemon.apply(actions, process)
             # Whoever removes the last instance of a directory removes the directory, so none may be half removed then.
             with self._locked(instance.root, instance):
+                # The configuration goes last: without it, a run after one that was killed would not know the rest.
+                if instance.systemd:
+                    self.place.remove(self._dropin(instance))
                 for path in dict.fromkeys([instance.data, instance.home]):
-                    self.place.remove(path)
-            if instance.systemd:
-                self.place.remove(self._dropin(instance))
+                    self.place.remove(path, last=os.path.basename(instance.config))
 
     def _remove_shared(self, instance: Instance) -> int:
         """Remove what the instances of a directory shared if none remains; return how many remain."""

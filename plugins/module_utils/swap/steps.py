@@ -37,6 +37,7 @@ from ansible_collections.memstretch.density.plugins.module_utils.swap.areas impo
 from ansible_collections.memstretch.density.plugins.module_utils.swap.device import GuardError, device_number, find
 from ansible_collections.memstretch.density.plugins.module_utils.swap.disks import Disks, areas_on, give_back_disk
 from ansible_collections.memstretch.density.plugins.module_utils.swap.file import SwapFile, give_back_file
+from ansible_collections.memstretch.density.plugins.module_utils.swap.format import FormatError
 from ansible_collections.memstretch.density.plugins.module_utils.swap.guard import Guard, read_header
 from ansible_collections.memstretch.density.plugins.module_utils.swap.kind import Claim, Location, NoSwap, SwapKind
 from ansible_collections.memstretch.density.plugins.module_utils.swap.options import Options
@@ -124,7 +125,7 @@ class SwapChange:
                 *self._remove_units(),
                 *self._bring_back_others(),
                 *self._retire(),
-                Step(f"remove the record {record.path}", record.remove),
+                Step(f"remove the record {record.path}", self._remove_record),
             ]
         no_room = head_room(self.files, self.leaving, options.reserve)
         if no_room:
@@ -240,9 +241,18 @@ class SwapChange:
         if any(now.name == area.name for now in areas(self.files)):
             turn_off(self.guard, area.name)
 
+    def _remove_record(self) -> None:
+        if not self.recorded["disks"]:
+            self.record.remove()
+
     def _give_back_disk(self, path: str) -> None:
         before = self.recorded["disks"][path]
-        reason = give_back_disk(self.guard, path)
+        try:
+            reason = give_back_disk(self.guard, path)
+        except FormatError as error:
+            # A drive that has failed must not keep the rest from being restored.
+            self.warnings.append(f"not made blank yet, the next run tries again: {path}: {error}")
+            return
         if reason:
             self.warnings.append(f"left alone and not erased: {reason}")
         elif before != "nothing":

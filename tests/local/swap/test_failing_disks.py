@@ -158,6 +158,23 @@ def test_a_drive_that_is_detached_while_it_is_partitioned(disks):
     assert any("left alone" in text and "the drive is gone" in text for text in restored["warnings_list"])
 
 
+def test_a_drive_that_can_only_be_read_keeps_no_other_from_being_restored(disks):
+    """As at the end of the life of many drives. Its record stays, and a later run tries again."""
+    worn, well = disks("worn"), disks("well")
+    result = call_module(**worn.params(partitions=1, devices=[worn.path, well.path]))
+    assert not result.get("failed"), result
+    run("blockdev", "--setro", worn.node)
+    try:
+        restored = call_module(state="restored")
+        assert not restored.get("failed"), restored
+        assert [text for text in restored["warnings_list"] if f"the next run tries again: {worn.path}" in text]
+        assert in_use() == [] and recorded_disks() == {worn.path: "nothing"} and run("wipefs", well.node) == ""
+    finally:
+        run("blockdev", "--setrw", worn.node)
+    assert call_module(state="restored")["warnings_list"] == []
+    assert run("wipefs", worn.node) == "" and not os.path.exists(RECORD)
+
+
 # ---- power cuts
 
 

@@ -59,3 +59,24 @@ def test_a_tree_is_removed_and_a_link_in_it_is_not_followed(place, tmp_path):
     (tmp_path / "tree" / "link").symlink_to(tmp_path / "kept")
     assert place.remove(str(tmp_path / "tree")) and not place.remove(str(tmp_path / "nothing"))
     assert (tmp_path / "tree").exists() is place.check_mode and (tmp_path / "kept").exists()
+
+
+def test_what_tells_a_later_run_what_is_left_goes_last(tmp_path, monkeypatch):
+    """A run that is killed while it removes the data leaves the configuration, so the next one goes on."""
+    home = tmp_path / "home"
+    (home / "appendonlydir").mkdir(parents=True)
+    for name in ("dump.rdb", "redis.conf", "users.acl", "appendonlydir/1.aof"):
+        (home / name).write_text("x", encoding="utf-8")
+    unlink = os.unlink
+
+    def killed(path, **options):
+        if os.path.basename(path) == "users.acl":
+            raise KeyboardInterrupt
+        unlink(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Place(False).remove(str(home), last="redis.conf")
+    assert (home / "redis.conf").exists()
+    assert Place(False).remove(str(home), last="redis.conf") and not home.exists()
