@@ -68,6 +68,29 @@ def test_redis_runs_in_its_slice_and_starts_at_boot(host: Host) -> None:
     assert host.left_over() == ""
 
 
+def test_a_redis_whose_run_ended_before_the_restart_is_restarted_by_the_next_one(host: Host) -> None:
+    """It ends when systemd should read the units again, and the configuration is written already."""
+
+    def role(megabytes: int, fails: bool = False) -> None:
+        host.role("redis", fails, redis_instances=[{"port": 17603, "maxmemory": f"{megabytes}mb"}])
+
+    def in_force() -> str:
+        return host.machine.run("redis-cli", "-p", "17603", "config", "get", "maxmemory").split()[-1]
+
+    role(32)
+    host.machine.run("mount", "--bind", "/bin/false", "/usr/bin/systemctl")
+    try:
+        role(33, fails=True)
+    finally:
+        host.machine.run("umount", "/usr/bin/systemctl")
+    assert in_force() == str(32 * 2**20)
+    role(33)
+    assert in_force() == str(33 * 2**20)
+    host.check_unchanged_by("redis", redis_instances=[{"port": 17603, "maxmemory": "33mb"}])
+    host.role("redis", redis_state="absent", redis_instances=[{"port": 17603}])
+    assert host.left_over() == ""
+
+
 def test_a_redis_that_cannot_notify_systemd_is_refused_at_once(host: Host) -> None:
     """systemd would wait ten minutes for it."""
     options = {"redis_executable": "/usr/bin/true", "redis_instances": [{"port": 17602}]}

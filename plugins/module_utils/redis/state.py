@@ -15,6 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.memstretch.density.plugins.module_utils.host.commands import RunCommand, run_to_end
+from ansible_collections.memstretch.density.plugins.module_utils.host.files import write_file
 from ansible_collections.memstretch.density.plugins.module_utils.host.locks import locked
 from ansible_collections.memstretch.density.plugins.module_utils.redis import texts
 from ansible_collections.memstretch.density.plugins.module_utils.redis.config import Config, ConfigError, address_text
@@ -262,22 +263,43 @@ class _Run:
                 result["error"] = str(error)
 
     def _configure(self) -> None:
+        units = [each for each in self.configured if each.systemd]
         unit_changed = False
-        if any(each.systemd for each in self.configured):
-            with self._locked("unit", self.configured[0]):
-                unit_changed = self.place.file(f"{DIRECTORY}/{texts.UNIT}", texts.UNIT_TEXT, 0o644, 0, 0)
+        if units:
+            with self._locked("unit", units[0]):
+                template = (f"{DIRECTORY}/{texts.UNIT}", texts.UNIT_TEXT, 0o644, 0, 0)
+                if Place(check_mode=True).file(*template):
+                    for each in units:
+                        self._guard(each, self._mark)
+                unit_changed = self.place.file(*template)
         for instance in self.configured:
             self.changed_files[instance.config] = unit_changed and instance.systemd
             self._guard(instance, self._write)
-        units = [each for each in self.configured if each.systemd]
         if units and any(self.changed_files[each.config] for each in units) and not self.check_mode:
             reload(self.module.run_command)
 
     def _write(self, instance: Instance) -> None:
-        self.changed_files[instance.config] |= self._write_files(instance)
+        if instance.systemd and self._write_files(instance, Place(check_mode=True)):
+            self._mark(instance)
+        changed = self._write_files(instance, self.place)
+        self.changed_files[instance.config] |= changed or self._is_marked(instance)
 
-    def _write_files(self, instance: Instance) -> bool:
-        place = self.place
+    def _mark(self, instance: Instance) -> None:
+        """Leave a mark that a unit must be restarted, before its files are written.
+
+        A run that ends in between leaves the mark, and the next one restarts the unit although its files are right.
+        """
+        if os.path.isdir(instance.home) and not self.check_mode:
+            write_file(self._due(instance), "", 0o600)
+
+    def _is_marked(self, instance: Instance) -> bool:
+        return instance.systemd and os.path.exists(self._due(instance))
+
+    @staticmethod
+    def _due(instance: Instance) -> str:
+        return f"{instance.home}/restart-is-due"
+
+    def _write_files(self, instance: Instance, place: Place) -> bool:
         root = 0 if instance.systemd or instance.daemon_user else os.geteuid()
         user, group = self._identity(instance)
         shared = instance.systemd or bool(instance.daemon_user)
@@ -331,6 +353,8 @@ class _Run:
             if actions and not self.check_mode:
                 unit.apply(actions)
                 unit = Unit(instance.unit, self.module.run_command)
+            if not self.check_mode and self._is_marked(instance):
+                os.unlink(self._due(instance))
             if unit.active and not (actions and self.check_mode):
                 self._report(instance, self._ask(instance), unit.pid)
 
