@@ -45,6 +45,11 @@ TRUTH = {
 }
 
 
+def within(group, command):
+    """The command that runs another one in a control group."""
+    return ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh", *command]
+
+
 @contextlib.contextmanager
 def loads(*patterns, groups=None):
     """Run a process with each pattern, and yield them once they are ready.
@@ -57,7 +62,7 @@ def loads(*patterns, groups=None):
         for number, (pattern, value) in enumerate(patterns):
             command = [sys.executable, str(LOAD), str(MIB), pattern, str(value)]
             if groups:
-                command = ["sh", "-c", f'echo 0 > {groups[number]}/cgroup.procs && exec "$@"', "sh", *command]
+                command = within(groups[number], command)
             process = running.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
             running.callback(process.kill)
             processes.append(process)
@@ -315,20 +320,26 @@ def zram(needs_groups):
 
 
 @contextlib.contextmanager
-def grouped_loads(*patterns):
-    """Run a process with each pattern in a control group of its own, and yield processes and groups."""
-    paths = [GROUPS / f"test-headroom-{os.getpid()}-{number}" for number in range(len(patterns))]
+def own_groups(count):
+    """Make control groups whose memory may go to swap, yield them, and remove those that are still there."""
+    paths = [GROUPS / f"test-headroom-{os.getpid()}-{number}" for number in range(count)]
     try:
         for path in paths:
             path.mkdir()
             if not VERSION_2:
                 (path / "memory.swappiness").write_text("100", encoding="ascii")
-        with loads(*patterns, groups=paths) as processes:
-            yield processes, paths
+        yield paths
     finally:
         for path in paths:
             if path.exists():
                 path.rmdir()
+
+
+@contextlib.contextmanager
+def grouped_loads(*patterns):
+    """Run a process with each pattern in a control group of its own, and yield processes and groups."""
+    with own_groups(len(patterns)) as paths, loads(*patterns, groups=paths) as processes:
+        yield processes, paths
 
 
 def in_dram(path):
@@ -386,12 +397,8 @@ with mmap.mmap(-1, 3 * 2**30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as me
 
 def test_what_is_far_into_a_large_area_is_brought_back(zram):
     """As the memory of a large VM, which is one area; and although another area has gone meanwhile."""
-    group = GROUPS / f"test-headroom-{os.getpid()}-far"
-    group.mkdir()
-    if not VERSION_2:
-        (group / "memory.swappiness").write_text("100", encoding="ascii")
-    command = ["sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh", sys.executable, "-c", FAR]
-    try:
+    with own_groups(1) as (group,):
+        command = within(group, [sys.executable, "-c", FAR])
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout.readline() == "ready\n"
@@ -405,8 +412,6 @@ def test_what_is_far_into_a_large_area_is_brought_back(zram):
                 wait_for("what was evicted", lambda: in_dram(group) > used - 8 * 2**20)  # not files
             finally:
                 process.kill()
-    finally:
-        group.rmdir()
 
 
 @pytest.mark.long

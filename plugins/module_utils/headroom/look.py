@@ -176,7 +176,7 @@ class Look:
             resident = trial.watch(self._ages)
         # What is locked stays resident; the generations of MGLRU do not have it.
         active = [
-            {age: (took, size - memory["locked"]) for age, (took, size) in of_unit.items()}
+            {age: (took, max(0, size - memory["locked"])) for age, (took, size) in of_unit.items()}
             for of_unit, memory in zip(resident, self._memory)
         ]
         return _Measured([], active, [], 0.0)
@@ -299,8 +299,7 @@ class Look:
             }
         elif measured.bytes:
             figures = {
-                age: (took, *(min(stretchable, max(0, size)),) * 3)
-                for age, (took, size) in measured.bytes[number].items()
+                age: (took, *(min(stretchable, size),) * 3) for age, (took, size) in measured.bytes[number].items()
             }
         ages = [
             {

@@ -10,6 +10,7 @@ are processes of QEMU that have a name on their command line, as on Proxmox.
 
 from __future__ import annotations
 
+import collections
 import fnmatch
 import os
 import re
@@ -94,8 +95,7 @@ def find(files: HostFiles, patterns: t.Sequence[str]) -> list[Unit]:
             )
         else:
             found.update(_groups(processes, pattern))
-    names = [unit.name for unit in found.values()]
-    every = [each if names.count(each.name) == 1 else each._replace(name=key) for key, each in found.items()]
+    every = _told_apart(list(found.values()), list(found))
     _refuse_overlap(every)
     return _limited(every)
 
@@ -123,6 +123,12 @@ def _plausible(unit: Unit) -> Unit:
     name = "".join(each if each.isprintable() else "?" for each in unit.name[:LONGEST_NAME])
     sizes = [size if size is not None and size <= MOST_BYTES else None for size in unit[3:]]
     return Unit(name, unit.kind, unit.pids, *sizes)
+
+
+def _told_apart(found: t.Sequence[Unit], longer: t.Sequence[str]) -> list[Unit]:
+    """Return the units, those that share a name each with its longer one."""
+    names = collections.Counter(each.name for each in found)
+    return [each if names[each.name] == 1 else each._replace(name=name) for each, name in zip(found, longer)]
 
 
 def _refuse_overlap(found: t.Sequence[Unit]) -> None:
@@ -194,11 +200,8 @@ def _virtual_machines(files: HostFiles) -> list[Unit]:
             unit = _from_command_line(files, int(name))
             if unit:
                 found[unit.pids[0]] = unit
-    names = [each.name for each in found.values()]
-    return [
-        each if names.count(each.name) == 1 else each._replace(name=f"{each.name}-{each.pids[0]}")
-        for each in found.values()
-    ]
+    every = list(found.values())
+    return _told_apart(every, [f"{each.name}-{each.pids[0]}" for each in every])
 
 
 def _from_state_file(content: bytes) -> Unit | None:

@@ -36,6 +36,11 @@ def host(tmp_path):
     return add
 
 
+def named(files, pattern):
+    """Return the names and the processes of the units that a pattern names."""
+    return [(unit.name, unit.pids) for unit in units.find(files, [pattern])]
+
+
 def state_file(tmp_path, name, text):
     directory = tmp_path / "run" / "libvirt" / "qemu"
     directory.mkdir(parents=True, exist_ok=True)
@@ -130,13 +135,13 @@ def test_a_systemd_unit_within_another_one_is_a_part_of_it(host):
     host(34, "dbus", "0::/system.slice/dbus.service\n")
     files = host(32, "redis", "0::/system.slice/redis.service\n")
 
-    assert [(unit.name, unit.pids) for unit in units.find(files, ["*.service"])] == [
+    assert named(files, "*.service") == [
         ("/system.slice/dbus.service", (34,)),
         ("/user.slice/user-1001.slice/session.scope/dbus.service", (33,)),
         ("redis.service", (32,)),
         ("user@1000.service", (31,)),
     ]
-    assert [(unit.name, unit.pids) for unit in units.find(files, ["*.slice"])] == [
+    assert named(files, "*.slice") == [
         ("system.slice", (32, 34)),
         ("user.slice", (31, 33)),
     ]
@@ -156,7 +161,7 @@ def test_a_control_group_is_matched_part_by_part(host):
     host(3, "c", "0::/kubepods/pod2/c3\n")
     files = host(4, "d", "0::/other/pod3\n")
 
-    assert [(unit.name, unit.pids) for unit in units.find(files, ["/kubepods/*"])] == [
+    assert named(files, "/kubepods/*") == [
         ("/kubepods/pod1", (1, 2)),
         ("/kubepods/pod2", (3,)),
     ]
